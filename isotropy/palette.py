@@ -10,6 +10,46 @@ SERIES = (
 )
 """Lines and markers: Okabe & Ito's colours, with a grey in place of their yellow."""
 
+PLACES = {
+    # models and vectors
+    "all-MiniLM-L6-v2": 0,
+    "word2vec-enwiki-2021": 1,
+    "glove-6b-50d": 2,
+    "bert-base-cased": 3,
+    "gpt2": 4,
+    "roberta-base": 5,
+    "elmo": 7,
+    "bert-base-uncased": 8,
+    "distilbert-base-cased": 9,
+    "albert-base-v2": 10,
+    # methods after training, and penalties in it
+    "none": 6,
+    "k-means + mean + PCA": 0,
+    "mean + PCA (global)": 1,
+    "global, variance of k-means": 2,
+    "k-means + mean": 3,
+    "GMM + mean + PCA": 4,
+    "random parts + mean + PCA": 5,
+    "mean": 7,
+    "istar": 1,
+    "istar_best": 4,
+    "istar_mean": 3,
+    "cosreg": 15,
+    # scores
+    "isoscore": 0,
+    "silhouette": 1,
+    "loss": 2,
+    # data sets and tasks, in the order in which they are drawn together
+    **{name: i for i, name in enumerate(("polarity", "pos-scaled", "supersenses"))},
+    **{name: i for i, name in enumerate(("supersenses-scaled", "snli", "pos"), 3)},
+    **{name: i for i, name in enumerate(("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2"))},
+    "wnli": 7,
+    **{name: i for i, name in enumerate(("polarity-part", "wordsim353", "simlex999"))},
+}
+"""Number of the look of a thing, the same in all figures: colour `n % 8` of SERIES, and a marker.
+Things that are drawn together differ; those that are not here have numbers that are free in the
+figure."""
+
 STATUS = {
     "original": "#005A8C",
     "stand-in": "#A04000",

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
-from isotropy.figures.draw import footnote, heading, legend, whiskers
+from isotropy.figures.draw import footnote, heading, whiskers
+from isotropy.figures.names import legend
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
 from isotropy.papers.declare import figure
 from isotropy.printable import without_remark
@@ -52,15 +53,16 @@ SCALES = {
 }
 """Column of a claim -> axis label of its panel; columns with the same label share a panel, and any
 other column has a panel of its own."""
-ROW_HEIGHT = 0.3  # height of a row in inches
-AXIS_ROWS = 5  # rows that the axis and label of a panel take
-LABEL_CHARACTERS = {"published": 58, "scorecard": 78}  # width of the lines of a sentence
+ROW_HEIGHT = 0.33  # height of a row in inches
+AXIS_ROWS = 3  # rows that the axis and label of a panel take
+LABEL_CHARACTERS = {"published": 66, "scorecard": 78}  # width of the lines of a sentence
 GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), strict=True))
 """Group of verdicts -> its name in the legend."""
 
 
 @figure(
     "published",
+    title="Published numbers beside ours",
     tables=["claims"],
     section="all",
     caption="Published numbers beside ours, each with its 95 % interval.",
@@ -73,34 +75,23 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     shown = shown.assign(
         scale=shown["column"].map(lambda c: SCALES.get(c, c)), row=_row_names(shown)
     )
-    stacks: list[list[pd.DataFrame]] = [[], []]
-    for _, rows in shown.groupby("scale", sort=False):
-        min(stacks, key=_height).append(rows)
-    stacks = [stack for stack in stacks if stack]
-    max_rows = max(map(_height, stacks), default=2 * AXIS_ROWS)
-    figure = Figure(figsize=(8.2 * max(len(stacks), 1), 1.3 + ROW_HEIGHT * max_rows))
-    if not stacks:
-        figure.text(0.5, 0.5, "nothing to compare in this study", ha="center")
-    parts = figure.subfigures(1, len(stacks) or 1, squeeze=False)[0]
-    for part, stack in zip(parts, stacks, strict=False):
-        heights = [len(rows) + AXIS_ROWS for rows in stack] + [max(max_rows - _height(stack), 1e-3)]
-        *axes, padding = part.subplots(len(heights), 1, height_ratios=heights, squeeze=False).flat
-        padding.set_visible(False)
-        for panel, rows in zip(axes, stack, strict=True):
-            _published_panel(panel, rows)
-    legend(figure, "top", fontsize=8.5, ncols=3 if len(stacks) > 1 else 1)
+    groups = [rows for _, rows in shown.groupby("scale", sort=False)]
+    heights = [len(rows) + AXIS_ROWS for rows in groups] or [AXIS_ROWS]
+    figure = Figure(figsize=(7.8, 0.4 + ROW_HEIGHT * sum(heights)))
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    if not groups:
+        panels[0].set_axis_off()
+        panels[0].text(0.5, 0.5, "nothing to compare in this study", ha="center")
+    for axes, rows in zip(panels, groups, strict=False):
+        _published_panel(axes, rows)
+    legend(figure)
     footnote(
         figure,
         f"{len(shown)} verdicts with a published number; the table of verdicts says how far to "
         f"trust each number and which are bounds. {len(verdicts) - len(shown)} more are "
-        "directions, or were not attempted. Bars: 95 % intervals; small dots below them: runs.",
+        "directions, or were not attempted. Bars: 95 % intervals; strokes below them: runs.",
     )
     return figure
-
-
-def _height(stack: list[pd.DataFrame]) -> int:
-    """Return the total height of stacked panels, in rows."""
-    return sum(len(rows) + AXIS_ROWS for rows in stack)
 
 
 def _row_names(verdicts: pd.DataFrame) -> pd.Series:
@@ -120,7 +111,7 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
     if scale == COUNTS:
         values = values.div(values["published"], axis=0)
     values["y"] = np.arange(len(rows))
-    diamond: dict[str, Any] = {"marker": "D", "s": 40, "facecolors": "none", "edgecolors": "black"}
+    diamond: dict[str, Any] = {"marker": "D", "s": 44, "facecolors": "none", "edgecolors": "black"}
     axes.scatter(values["published"], values["y"], label="published", **diamond)
     for status, colour in STATUS.items():
         selected = values[(rows["status"] == status).to_numpy()]
@@ -128,14 +119,14 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
         whiskers(axes, selected, point, ends, horizontal=True, color=colour, lw=2.4, capsize=0)
         if len(selected):
             label = f"obtained, {status}"
-            axes.scatter(selected["obtained"], selected["y"], 18, colour, label=label, zorder=4)
+            axes.scatter(selected["obtained"], selected["y"], 36, colour, label=label, zorder=4)
     runs = rows["runs"].str.split().explode().dropna().astype(float)
     if len(runs):
         position = values["y"].loc[runs.index] + 0.28
-        axes.scatter(runs, position, 5, "#777777", label="a run", linewidths=0, zorder=4)
-    axes.set_yticks(values["y"], rows["row"], fontsize=7.5)
+        axes.scatter(runs, position, 36, "#777777", marker="|", label="a run", lw=1)
+    axes.set_yticks(values["y"], rows["row"], fontsize=7)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel(scale, fontsize=9)
+    axes.set_xlabel(scale)
     if scale == "correlation":
         axes.set_xlim(-1.1, 1.1)
         axes.xaxis.set_major_locator(MultipleLocator(0.5))
@@ -147,6 +138,7 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
 
 @figure(
     "scorecard",
+    title="Which statements hold for which model",
     tables=["scorecard"],
     section="all",
     caption="Statements by model: the verdict as if the study had that model alone.",
@@ -173,7 +165,7 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
     marks = [
         Patch(color=VERDICTS[g], label=f"{SIGNS[g]} {name}") for g, name in GROUP_NAMES.items()
     ]
-    figure.legend(handles=marks, ncols=4, loc="outside lower left", frameon=False)
+    figure.legend(handles=marks, ncols=4, loc="outside upper left", frameon=False)
     footnote(
         figure,
         "Each statement judged as if the study had that model alone; beside the word the number "

@@ -1,4 +1,4 @@
-"""What figures share: panels with a title and a status, lines with intervals, legends and notes."""
+"""What figures share: panels with a title and a status, lines with intervals and names, notes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isotropy.figures.style import COLOURS
-from isotropy.palette import STATUS
+from isotropy.figures.names import space_names
+from isotropy.figures.style import COLOURS, add_title
+from isotropy.palette import PLACES, STATUS
 
 MARKERS = "osD^vPX"
 PANELS_PER_ROW = 3
+CARD = (4.2, 2.6)
+"""Width and height of a card's figure in inches."""
 GREY = "#555555"
-DOTS: dict[str, Any] = {"s": 5, "linewidth": 0, "alpha": 0.8, "rasterized": True}
+DOTS: dict[str, Any] = {"s": 6, "linewidth": 0, "alpha": 0.8, "rasterized": True}
 """Small points, of which a panel has thousands: pixels in vector formats."""
 CLUSTERS: dict[str, Any] = {"palette": "tab20", "hue_norm": (0, 19), "legend": False}
 """Colours of clusters, which repeat after 20."""
@@ -44,6 +47,13 @@ def look(i: int, linestyle: str = "-") -> Look:
     return Look(COLOURS[i % n], MARKERS[(i + i // n) % len(MARKERS)], linestyle)
 
 
+def looks(names: Iterable[str], linestyle: str = "-") -> dict[str, Look]:
+    """Looks of named things, by name: those of `PLACES`, else the first that are free."""
+    every = list(dict.fromkeys(names))
+    free = (i for i in range(56) if i not in {PLACES.get(name) for name in every})
+    return {name: look(PLACES[name] if name in PLACES else next(free), linestyle) for name in every}
+
+
 def common_status(rows: pd.DataFrame) -> str:
     """`rehearsal` if any row is, `original` if all rows are, else `stand-in`."""
     if (rows["status"] == "rehearsal").any():
@@ -54,12 +64,12 @@ def common_status(rows: pd.DataFrame) -> str:
 def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
     """Write the status of rows (original, stand-in or rehearsal) above a panel, on the right."""
     status = common_status(rows)
-    axes.set_title(status, loc="right", fontsize=9, color=STATUS[status])
+    axes.set_title(status, loc="right", fontsize=8, color=STATUS[status])
 
 
 def heading(axes: Axes, title: str, rows: pd.DataFrame | None = None) -> None:
     """Write a title above a panel, and the status of its rows."""
-    axes.set_title(title, loc="left", fontweight="bold", fontsize=9.5)
+    axes.set_title(title, loc="left", fontsize=8.5)
     if rows is not None and len(rows):
         mark_status(axes, rows)
 
@@ -68,36 +78,55 @@ def panels(
     table: pd.DataFrame,
     by: str = "setup",
     *,
-    size: tuple[float, float] = (4.2, 3.2),
+    rows: str | None = None,
+    size: tuple[float, float] = (2.2, 2.0),
     title: Callable[[pd.DataFrame], str] | None = None,
     per_row: int = PANELS_PER_ROW,
     **labels: str,
 ) -> tuple[Figure, Panels]:
-    """Make a figure with a panel per group of rows, and room for a legend on the right.
+    """Make a figure with a panel per group of rows, and room for names of lines on the right.
 
     Args:
         table: one row per point.
         by: column of the groups, in the order of the table.
+        rows: column whose groups begin a new row of panels each; None: rows are filled up.
         size: width and height of a panel in inches.
         title: title of a panel, from its rows; the group's name if None.
         per_row: most panels beside each other.
-        labels: `xlabel` and `ylabel`, see `label`.
+        labels: `xlabel`, below the lowest panels, and `ylabel`, left of the first: see `label`.
 
     Returns:
         The figure, and each panel with its rows.
     """
-    groups = list(table.groupby(by, sort=False))
-    columns = len(groups) if len(groups) <= per_row else min(per_row, ceil(sqrt(len(groups))))
-    rows = -(-len(groups) // columns)
-    figure = Figure(figsize=(size[0] * columns + 2.2, size[1] * rows + 1.0))
-    grid = figure.subplots(rows, columns, squeeze=False)
-    hide_unused(grid.flat, len(groups))
-    drawn = [(axes, group) for axes, (_, group) in zip(grid.flat, groups, strict=False)]
-    for (axes, group), (name, _) in zip(drawn, groups, strict=True):
-        text = title(group) if title else str(name).replace(", ", ",\n")
-        heading(axes, text, group.dropna(subset="status"))
-        label(axes, **labels)
+    parts = [part for _, part in table.groupby(rows, sort=False)] if rows else [table]
+    split = [list(part.groupby(by, sort=False)) for part in parts]
+    most = max(map(len, split))
+    columns = most if most <= per_row else min(per_row, ceil(sqrt(most)) if not rows else per_row)
+    lines = [part[i : i + columns] for part in split for i in range(0, len(part), columns)]
+    width = max(size[0] * columns + 1.3, 4.8 if columns == 1 else 0)
+    figure = Figure(figsize=(width, size[1] * len(lines) + 0.9))
+    grid = figure.subplots(len(lines), columns, squeeze=False)
+    drawn = []
+    for axes_row, below, line in zip(grid, [*lines[1:], []], lines, strict=True):
+        hide_unused(axes_row, len(line))
+        for i, (axes, (name, group)) in enumerate(zip(axes_row, line, strict=False)):
+            text = title(group) if title else str(name).replace(", ", ",\n")
+            heading(axes, text, group.dropna(subset="status"))
+            hidden = {"xlabel": len(below) > i, "ylabel": i > 0}
+            label(axes, **{k: "" if hidden[k] else text for k, text in labels.items()})
+            label_ticks(axes, labels.get("xlabel", ""))
+            drawn.append((axes, group))
     return figure, drawn
+
+
+def card(rows: pd.DataFrame, title: str, **labels: str) -> tuple[Figure, Axes]:
+    """Make a figure for the card of a paper: one panel, whose title says what is seen."""
+    figure = Figure(figsize=CARD)
+    axes = figure.subplots()
+    figure.suptitle(title)
+    mark_status(axes, rows)
+    label(axes, **labels)
+    return figure, axes
 
 
 def grid(
@@ -109,7 +138,7 @@ def grid(
         The figure, and each row of panels with its rows of the table.
     """
     groups = [group for _, group in table.groupby(by, sort=False)]
-    figure = Figure(figsize=(size[0] * columns + 0.6, size[1] * len(groups) + 1.2))
+    figure = Figure(figsize=(size[0] * columns + 0.4, size[1] * len(groups) + 0.8))
     axes = figure.subplots(len(groups), columns, squeeze=False, **options)
     return figure, list(zip(axes, groups, strict=True))
 
@@ -125,7 +154,11 @@ def label(axes: Axes, **labels: Any) -> None:
     numbers.
     """
     axes.set(**labels)
-    name = labels.get("xlabel", "")
+    label_ticks(axes, labels.get("xlabel", ""))
+
+
+def label_ticks(axes: Axes, name: str) -> None:
+    """Put the ticks of a horizontal axis with that name at whole numbers, if it has only these."""
     if name.startswith(("layer", "epoch", "clusters", "update")):
         axes.xaxis.set_major_locator(MaxNLocator(5 if name == "update" else 10, integer=True))
 
@@ -156,7 +189,8 @@ def curve(
         band: shade the standard deviation, for lines with many points.
         options: of `seaborn.lineplot` and matplotlib's lines.
     """
-    style_of_line = {"markersize": 4.5, "markeredgecolor": style.color} | style._asdict() | options
+    labels = {"xlabel": axes.get_xlabel(), "ylabel": axes.get_ylabel()}
+    style_of_line = {"markeredgecolor": style.color} | style._asdict() | options
     sns.lineplot(
         rows.astype({x: float}),
         x=x,
@@ -169,6 +203,7 @@ def curve(
         err_kws={"alpha": 0.2, "linewidth": 0} if band else {"capsize": 2},
         **style_of_line,
     )
+    axes.set(**labels)  # seaborn labels axes that have no label
     if interval:
         horizontal = options.get("orient") == "y"
         whiskers(axes, rows, (x, y), interval, horizontal=horizontal, color=style.color)
@@ -234,16 +269,26 @@ def share_scale(axes_list: Iterable[Axes], axis: Literal["x", "y"] = "y") -> Non
         axes.set(**{f"{axis}lim": (min(low), max(high))})
 
 
-def legend(figure: Figure, where: str = "right", **options: Any) -> None:
-    """One legend for all panels, each name once: on the `right`, or above (`top`)."""
-    named = {
-        text: handle
-        for axes in figure.axes
-        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    place = {"right": "outside right upper", "top": "outside upper left"}[where]
-    style: dict[str, Any] = {"fontsize": 8, "frameon": False, "loc": place} | options
-    figure.legend(list(named.values()), list(named), **style)
+def finish(figure: Figure, title: str) -> None:
+    """Write the title, which says what is seen, and the status once where all panels have the same;
+    move names of lines apart.
+
+    Args:
+        figure: one that a function of a paper's `figures.py` has drawn.
+        title: for a figure that makes none from its numbers; none if empty.
+    """
+    of_card = figure.get_suptitle()
+    if of_card:
+        figure.suptitle("").set_in_layout(False)
+    if title:
+        marked = [axes for axes in figure.axes if axes.get_title("right") in STATUS]
+        statuses = {axes.get_title("right") for axes in marked if axes.get_visible()}
+        if len(statuses) == 1:
+            for axes in marked:
+                axes.set_title("", loc="right")
+        status = statuses.pop() if len(statuses) == 1 else ""
+        add_title(figure, of_card or title, status, keep_size=bool(of_card))
+    space_names(figure)
 
 
 def colour_bar(

@@ -22,5 +22,5 @@ class FigureSpec(Spec):
     section: str
     """Section of the paper."""
     caption: str
-    title: str | None = None
-    """Heading on the paper's page; null: made from the name."""
+    title: str
+    """What is seen: the title of the figure, and its heading on the paper's page."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ DPI = 200
 """Resolution of PNG files, and of rasterized parts of vector formats."""
 BANNER = 0.4
 """Height of a banner, in inches."""
+TITLE, TITLE_IF_NARROW, NARROW = 9.5, 8.5, 4.5
+"""Size of titles in points, also of figures that are narrower than 4.5 inches."""
 LARGEST_RASTER = 2**28
 """Bytes of pixels that matplotlib may hold while it writes a vector format."""
 
@@ -30,6 +33,7 @@ _THEME: dict[str, Any] = {
     "pdf.fonttype": 42,
     "axes.grid": True,
     "grid.alpha": 0.3,
+    "lines.markersize": 6,
     "figure.constrained_layout.use": True,
 }
 _FONT = "DejaVu Sans"
@@ -45,22 +49,51 @@ _MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
 
 def use_style() -> None:
     """Set fonts, grid and colours, and make identifiers in SVG files the same in every run."""
-    sns.set_theme("paper", "ticks", COLOURS, _FONT, font_scale=1.1, rc=_THEME)
+    sns.set_theme("paper", "ticks", COLOURS, _FONT, font_scale=0.91, rc=_THEME)
 
 
 def banner(figure: Figure, text: str) -> None:
-    """Make a figure taller by a strip with a text, above panels and legends."""
-    width, height = figure.get_size_inches()
-    figure.set_size_inches(width, height + BANNER)
-    banner_bottom = height / (height + BANNER)
-    figure.set_layout_engine("constrained", rect=(0, 0, 1, banner_bottom))
-    for legend in figure.legends:
-        if legend._outside_loc == "upper":  # type: ignore[attr-defined]  # it has no public name
-            legend.borderaxespad += 72 * BANNER / legend.prop.get_size()
-    # On the left, since legends beside the panels stand at the top on the right
-    line = figure.text(0.02, (1 + banner_bottom) / 2, text, color="white", fontsize=10, va="center")
+    """Make a figure taller by a strip with a text, above its title, panels and legends."""
+    bottom = _add_strip(figure, BANNER)
+    line = figure.text(0.02, (1 + bottom) / 2, text, color="white", fontsize=10, va="center")
     line.set_backgroundcolor(STATUS["rehearsal"])
     line.set_in_layout(False)
+
+
+def add_title(figure: Figure, title: str, status: str, *, keep_size: bool = False) -> None:
+    """Write a title above panels and legends, and a status on the right. The figure becomes taller,
+    unless it is to keep its size.
+    """
+    width, height = figure.get_size_inches()
+    size = TITLE if width > NARROW else TITLE_IF_NARROW
+    text = textwrap.fill(title, int((125 * width - 90) / size), break_on_hyphens=False)
+    inches = (text.count("\n") + 1) * 1.25 * size / 72 + 0.06
+    if keep_size:
+        figure.set_size_inches(width, height - inches)
+    _add_strip(figure, inches)
+    top = 1 - 0.05 / figure.get_figheight()
+    style: dict[str, Any] = {"va": "top", "in_layout": False}
+    figure.text(0.05 / width, top, text, fontsize=size, fontweight="bold", **style)
+    if status:
+        colour = STATUS[status]
+        figure.text(1 - 0.05 / width, top, status, fontsize=8, color=colour, ha="right", **style)
+
+
+def _add_strip(figure: Figure, inches: float) -> float:
+    """Make a figure taller by an empty strip; return the strip's lower edge, as a share of the
+    height.
+    """
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + inches)
+    bottom = float(height / (height + inches))
+    for text in figure.texts:
+        text.set_y(text.get_position()[1] * bottom)
+    engine: Any = figure.get_layout_engine()
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, engine.get()["rect"][3] * bottom))
+    for legend in figure.legends:
+        if legend._outside_loc == "upper":  # type: ignore[attr-defined]  # it has no public name
+            legend.borderaxespad += 72 * inches / legend.prop.get_size()
+    return bottom
 
 
 def note(figure: Figure) -> str:

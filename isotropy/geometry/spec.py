@@ -282,4 +282,6 @@ class StaticWordsFacts(Spec):
     status: str
     deviations: str = ""
     """Reasons why it is a stand-in, separated by semicolons."""
+    vector_titles: dict[str, str] = {}
+    """Titles of the static vectors that it is compared with, by their ids."""
     min_contexts: int

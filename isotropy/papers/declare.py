@@ -74,7 +74,7 @@ def figure(
     *,
     section: str,
     caption: str,
-    title: str | None = None,
+    title: str,
     tables: Sequence[str] = (),
     needs: str | None = None,
 ) -> Callable[[Function], Function]:
@@ -86,7 +86,7 @@ def figure(
         name: name of the files `results/figures/<paper>/<name>.pdf`, `.svg`, `.png`.
         section: section of the paper.
         caption: description of the figure, for the paper's page.
-        title: its heading there, what is seen; from the name if None.
+        title: what is seen, for the figure itself and as its heading there.
         tables: tables of the paper that it is drawn from.
         needs: part of the paper that a study must include to have this figure.
     """

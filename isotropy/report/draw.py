@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -22,6 +22,7 @@ from matplotlib.text import Text
 
 from isotropy.claims.read import claims_figures
 from isotropy.errors import IsotropyError, suggest
+from isotropy.figures.draw import finish
 from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import banner, save, use_style
 from isotropy.files import record_path, sha256_file
@@ -35,8 +36,8 @@ Style = Literal["page", "paper"]
 Width = Literal["column", "page"]
 INCHES: dict[Width, float] = {"column": 3.03, "page": 6.3}
 """Widths of a column and of a page in the ACL's style: 7.7 and 16 cm."""
-MIN_FONT_SIZE = 5.0
-"""Smallest size of text."""
+MIN_FONT_SIZE = 6.0
+"""Smallest size of text and of marks, in points, but of marks that were smaller before."""
 TICKS: tuple[tuple[Literal["major", "minor"], float, float], ...] = (
     ("major", 1.0, 4.8),
     ("minor", 0.8, 3.2),
@@ -71,13 +72,14 @@ def draw(root: Path, name: str, output: Path, style: Style, width: Width | None)
     figure = _figure(root, figures[name])
     if style == "paper":
         _publish(figure)
-    if record.lineage.status == "rehearsal":
-        banner(figure, REHEARSAL)
     if width is not None:
         _resize(figure, INCHES[width])
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "constrained_layout not applied")
+            finish(figure, figures[name].title if style == "page" else "")
+            if record.lineage.status == "rehearsal":
+                banner(figure, REHEARSAL)
             save(figure, output, MARK + record.id)
     except UserWarning as error:
         raise IsotropyError(
@@ -109,20 +111,28 @@ def _publish(figure: Figure) -> None:
             axes.set_title("", loc="right")
 
 
+def _scaled(size: Any, factor: float) -> float:
+    """Scale a size in points, down to the smallest at most."""
+    return float(max(size * factor, min(size, MIN_FONT_SIZE)))
+
+
 def _resize(figure: Figure, inches: float) -> None:
     """Scale a figure, with its text, lines and markers, to a width."""
     width, height = figure.get_size_inches()
     factor = inches / width
     figure.set_size_inches(inches, height * factor)
     for text in figure.findobj(Text):
-        text.set_fontsize(max(text.get_fontsize() * factor, MIN_FONT_SIZE))
+        text.set_fontsize(_scaled(text.get_fontsize(), factor))
     for line in figure.findobj(Line2D):
         line.set_linewidth(line.get_linewidth() * factor)
-        line.set_markersize(line.get_markersize() * factor)
+        line.set_markersize(_scaled(line.get_markersize(), factor))
     for marks in figure.findobj(Collection):
         marks.set_linewidth(list(np.atleast_1d(marks.get_linewidth()) * factor))
     for points in figure.findobj(PathCollection):
-        points.set_sizes(points.get_sizes() * factor**2)
+        if points.get_rasterized():  # thousands of points
+            points.set_sizes(points.get_sizes() * factor**2)
+        else:
+            points.set_sizes([_scaled(size**0.5, factor) ** 2 for size in points.get_sizes()])
     for spine in figure.findobj(Spine):
         spine.set_linewidth(spine.get_linewidth() * factor)
     for axis in figure.findobj(Axis):  # for ticks that are made when the figure is saved
@@ -130,7 +140,7 @@ def _resize(figure: Figure, inches: float) -> None:
             size = axis.get_tick_params(which).get("labelsize", mpl.rcParams["xtick.labelsize"])
             axis.set_tick_params(
                 which,
-                labelsize=max(size * factor, MIN_FONT_SIZE),
+                labelsize=_scaled(size, factor),
                 width=points_wide * factor,
                 length=points_long * factor,
             )

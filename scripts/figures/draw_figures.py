@@ -4,7 +4,7 @@ shows.
 
 import pandas as pd
 
-from isotropy.figures.draw import note
+from isotropy.figures.draw import finish, note
 from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import banner, save, use_style
 from isotropy.job import jobs
@@ -15,6 +15,7 @@ for job in jobs(snakemake, FigureSpec):
         use_style()
         draw = getattr(job.load("figures"), job.spec.function)
         figure = draw(*(pd.read_parquet(path) for path in job.inputs("tables")))
+        finish(figure, job.spec.title)
         if job.lineage.status == "rehearsal":
             banner(figure, REHEARSAL)
         for kind in ("pdf", "svg", "png"):

@@ -29,6 +29,11 @@ with Job(snakemake, StaticWordsSpec) as job:
         model=job.lineage.titles("model")[0],
         status=job.lineage.status,
         deviations=job.lineage.deviations,
+        vector_titles={
+            source["id"]: source["content"]["title"]
+            for source in job.lineage.sources
+            if source["id"] in spec.vectors
+        },
         min_contexts=spec.min_contexts,
     )
     with job.write("run") as path:

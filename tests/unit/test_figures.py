@@ -25,14 +25,15 @@ from isotropy.figures import style as figure_style
 from isotropy.figures.draw import (
     Look,
     curve,
+    finish,
     footnote,
-    legend,
     look,
     mark_status,
     note,
     repeats_per_setup,
     whiskers,
 )
+from isotropy.figures.names import legend
 from isotropy.figures.style import banner, save, use_style
 from isotropy.palette import REHEARSAL, STATUS
 from isotropy.papers.cai2021 import figures as cai2021
@@ -48,6 +49,7 @@ from isotropy.report.draw import INCHES, Style, draw
 from isotropy.tables.write import format_cell, write_markdown
 from tests.conftest import Workflow
 from tests.unit.entries import FIGURES, TABLES
+from tests.unit.test_figure_rules import assert_rules
 
 
 def texts(figure: Figure) -> str:
@@ -66,17 +68,21 @@ def tables(smoke: Workflow) -> dict[str, pd.DataFrame]:
 def test_figure_files_are_reproducible(
     name: str, smoke: Workflow, tables: dict[str, pd.DataFrame], tmp_path: Path
 ) -> None:
-    """A figure drawn here has the bytes that the workflow's job wrote in another process."""
+    """A figure drawn here has the bytes that the workflow's job wrote in another process, and keeps
+    the rules for all figures.
+    """
     use_style()
     entry = FIGURES[name]
     module = import_module(f"{package(name.split('/')[0])}.figures")
     figure = getattr(module, entry.function)(*(tables[t] for t in entry.tables))
+    finish(figure, entry.title)
     mark = MARK + read_record(smoke.folder / f"results/figures/{name}.record.json").id
     for kind in ("pdf", "svg", "png"):
         save(figure, tmp_path / f"f.{kind}", mark)
         assert (tmp_path / f"f.{kind}").read_bytes() == (
             smoke.folder / f"results/figures/{name}.{kind}"
         ).read_bytes()
+    assert_rules(name, figure)
     plt.close(figure)
 
 
@@ -124,23 +130,27 @@ def test_lines_and_intervals_are_those_of_the_table() -> None:
     assert np.allclose(bars.get_segments()[1], [[-1, 6], [5, 6]])
 
 
-@pytest.mark.parametrize("where", ["top", "right"])
-def test_banner_overlaps_neither_panels_nor_legend(where: str) -> None:
-    """It is above the panels, and beside or above the legend, on a page that is made higher."""
+def test_banner_overlaps_neither_title_nor_panels_nor_legend() -> None:
+    """It is above the title, legend and panels, on a page that is made higher."""
     use_style()
     figure = Figure(figsize=(8.2, 3))
     for axes in figure.subplots(1, 2):
-        axes.plot([0, 1], [0, 1], label="a line")
+        axes.plot([0, 1], [0, 1], "o", label="points")
         mark_status(axes, pd.DataFrame({"status": ["rehearsal"]}))
-    legend(figure, where)
+    legend(figure)
+    finish(figure, "A title that says what is seen")
     banner(figure, REHEARSAL)
     figure.draw_without_rendering()
-    (line,) = figure.texts
+    *titles, line = figure.texts
+    assert [text.get_text() for text in titles] == ["A title that says what is seen", "rehearsal"]
     box = line.get_window_extent()
     assert figure.bbox.containsx(box.x1)
     assert figure.bbox.containsy(box.y1)
-    others = [*figure.legends, *figure.axes]
-    assert not any(box.overlaps(other.get_tightbbox()) for other in others)
+    assert not any(box.overlaps(other.get_tightbbox()) for other in [*figure.legends, *figure.axes])
+    for title in (text.get_window_extent() for text in titles):
+        assert title.y1 <= box.y0
+        others = [*figure.legends, *figure.axes]
+        assert not any(title.overlaps(other.get_tightbbox()) for other in others)
     (names,) = figure.legends
     assert not any(names.get_tightbbox().overlaps(a.get_tightbbox()) for a in figure.axes)
 
@@ -192,7 +202,7 @@ def test_figures_state_status_seeds_and_schedule(tables: dict[str, pd.DataFrame]
         "Silhouette",
         "Loss",
         "update",
-        "mean ± sd over 2 seeds",
+        "Mean ± sd over 2 seeds",
     ):
         assert part in shown
     # The band shows the standard deviation over seeds of the table's numbers.
@@ -355,7 +365,7 @@ def test_figures_of_layers_state_scores_status_and_scale(tables: dict[str, pd.Da
         "position in the window",
         "occurrences of the type",
         "symbol",
-        "3-D, by position",
+        "third component",
         "layer 1",
     ):
         assert part in rolls
@@ -395,7 +405,7 @@ def test_figures_of_contexts_include_published_curves(tables: dict[str, pd.DataF
     assert "Too few to draw" in static
     table1 = tables["ethayarajh2019/table1"].assign(n_items_covered=30.0)
     static = texts(ethayarajh2019.static_vectors(table1))
-    assert "word2vec-enwiki-2021" in static
+    assert "spaCy en_core_web_md 3.7.1 vectors, 300-d" in static
     assert "wordsim353, 30 pairs" in static
 
 

@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from isotropy.figures.draw import (
     CLUSTERS,
     GREY,
+    card,
     colour_bar,
     curve,
     dots,
@@ -24,13 +25,14 @@ from isotropy.figures.draw import (
     heading,
     hide_unused,
     label,
-    legend,
     look,
+    looks,
     mark_status,
     panels,
     repeats_per_setup,
     sources,
 )
+from isotropy.figures.names import legend
 from isotropy.figures.style import COLOURS
 from isotropy.papers.declare import figure
 
@@ -45,6 +47,33 @@ COSINES = {
     "s_inter_centred": ("$S_{inter}$, one mean", look(2, ":")),
     "s_inter_random_parts": ("$S_{inter}$, random parts", look(3, ":")),
 }
+
+
+@figure(
+    "card",
+    title="Cosines of different types before and after clustering",
+    tables=["layers"],
+    section="4",
+    caption=(
+        "Mean cosine of tokens of different types (S_inter) in each layer of the first model, and "
+        "within clusters that are each moved to their own mean. The paper finds that it is near "
+        "zero there."
+    ),
+)
+def cosines_within_clusters(layers: pd.DataFrame) -> Figure:
+    """S_inter per layer before and after clustering and centring, of the first setup."""
+    layers = _subwords(layers)
+    layers = layers[layers["setup"] == layers["setup"].iloc[0]]
+    before, after = layers[["s_inter", "s_inter_adjusted"]].mean()
+    title = f"Cosine of words: {before:.2f}, within clusters {after:.2f}"
+    figure, axes = card(layers, title, xlabel="layer", ylabel="mean cosine")
+    curve(axes, layers, "layer", "s_inter", "as they are", COSINES["s_inter"][1])
+    inside = COSINES["s_inter_adjusted"][1]
+    curve(axes, layers, "layer", "s_inter_adjusted", "within clusters, centred", inside)
+    axes.set_ylim(min(0, axes.get_ylim()[0]), 1.1 * max(0.1, layers["s_inter"].max()))
+    legend(figure)
+    footnote(figure, f"{layers['setup'].iloc[0]}. {_seeds(layers)} {sources(layers)}")
+    return figure
 
 
 @figure(
@@ -83,7 +112,7 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
 
 @figure(
     "silhouettes",
-    title="Silhouettes by number of clusters",
+    title="Silhouette of k-means for each number of clusters, by layer",
     tables=["layers", "silhouettes"],
     section="4",
     caption="How many clusters a layer has: the silhouette for each number of clusters.",
@@ -124,7 +153,7 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
 
 @figure(
     "clusters",
-    title="Clusters of tokens",
+    title="Tokens of four layers in the plane of their first two components",
     tables=["points", "layers"],
     section="4",
     caption=(
@@ -137,7 +166,7 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
     corpus and model.
     """
     counts = layers.set_index(["setup", "types", "layer"])["n_clusters"].sort_index()
-    figure, drawn = grid(points, "setup", VIEWS, size=(3.0, 2.9))
+    figure, drawn = grid(points, "setup", VIEWS, size=(1.8, 1.8))
     for row, rows in drawn:
         setup, types = rows[["setup", "types"]].iloc[0]
         every = sorted(rows["layer"].unique())
@@ -146,8 +175,8 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
         for axes, layer in zip(row, (every[i] for i in places), strict=False):
             _dots(axes, rows[rows["layer"] == layer], "", hue="cluster", **CLUSTERS)
             n = int(counts[setup, types, layer].iloc[0])
-            axes.set_title(f"layer {layer}: {n} cluster" + "s" * (n > 1), loc="left", fontsize=9)
-        row[0].set_ylabel(f"{setup}\nsecond component", fontsize=8.5)
+            heading(axes, f"layer {layer}: {n} cluster" + "s" * (n > 1))
+        row[0].set_ylabel(f"{_wrapped(setup)}\nsecond component", fontsize=8)
         mark_status(row[len(places) - 1], rows)
     about = (
         "A seeded part of all tokens; units of the embedding. Colours are clusters of k-means; "
@@ -159,7 +188,7 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
 
 @figure(
     "manifolds",
-    title="The shape of the largest cluster",
+    title="The largest cluster of a low layer, by position, frequency and kind of token",
     tables=["points"],
     section="5",
     caption=(
@@ -168,31 +197,31 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
     ),
 )
 def manifolds(points: pd.DataFrame) -> Figure:
-    """The largest cluster of a low layer: by position in 2-D and 3-D, by frequency and by kind; a
+    """The largest cluster of a low layer: by position in two planes, by frequency and by kind; a
     row per corpus and model.
     """
-    figure, drawn = grid(points, "setup", 4, size=(3.6, 3.4))
+    figure, drawn = grid(points, "setup", 4, size=(1.85, 2.4))
     for row, rows in drawn:
         layer = min(rows["layer"].unique(), key=lambda n: abs(n - LOW))
         rows = rows[(rows["layer"] == layer) & rows["x_largest"].notna()]
-        flat, place, counted, kinds = row
+        flat, deep, counted, kinds = row
         positions = Normalize(rows["position"].min(), rows["position"].max())
         frequencies = LogNorm(1, max(2, rows["frequency"].max()))
         hue: dict[str, Any] = {"palette": "cividis", "legend": False}
-        _dots(flat, rows, "_largest", hue="position", hue_norm=positions, **hue)
-        colour_bar(figure, flat, positions, "position in the window")
-        _in_space(figure, place, rows, positions)
+        below: dict[str, Any] = {"location": "bottom"}
+        for axes, height in ((flat, "y"), (deep, "z")):
+            _dots(axes, rows, "_largest", height, hue="position", hue_norm=positions, **hue)
+            colour_bar(figure, axes, positions, "position in the window", **below)
         _dots(counted, rows, "_largest", hue="frequency", hue_norm=frequencies, **hue)
-        colour_bar(figure, counted, frequencies, "occurrences of the type")
+        colour_bar(figure, counted, frequencies, "occurrences of the type", **below)
         _dots(kinds, rows, "_largest", hue="kind", hue_order=list(KINDS), palette=KINDS)
-        sns.move_legend(kinds, "best", fontsize=7, markerscale=3, title="tokens", title_fontsize=7)
-        for axes, name in (
-            (flat, "2-D, by position"),
-            (counted, "by frequency"),
-            (kinds, "by kind"),
-        ):
-            axes.set_title(name, loc="left", fontsize=9)
-        flat.set_ylabel(f"{rows['setup'].iloc[0]}, layer {layer}\nsecond component", fontsize=8.5)
+        place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.3)}
+        sns.move_legend(kinds, **place, ncols=2, markerscale=3, title=None, handletextpad=0)
+        names = ("by position", "third component", "by frequency", "by kind")
+        for axes, name in zip(row, names, strict=True):
+            heading(axes, name)
+        setup = _wrapped(str(rows["setup"].iloc[0]))
+        flat.set_ylabel(f"{setup}, layer {layer}\nsecond component", fontsize=8)
         mark_status(kinds, rows)
     about = (
         "Tokens of the largest cluster on its own first three principal components; units of the "
@@ -203,25 +232,14 @@ def manifolds(points: pd.DataFrame) -> Figure:
     return figure
 
 
-def _dots(axes: Axes, rows: pd.DataFrame, suffix: str, **hue: Any) -> None:
-    """Tokens on their first two principal components, columns `x` and `y` with a suffix."""
-    dots(axes, rows, f"x{suffix}", f"y{suffix}", "first component", **hue)
+def _dots(axes: Axes, rows: pd.DataFrame, suffix: str, height: str = "y", **hue: Any) -> None:
+    """Tokens on two principal components, columns `x` and `y` (or `z`) with a suffix."""
+    dots(axes, rows, f"x{suffix}", f"{height}{suffix}", "first component", **hue)
     axes.xaxis.set_major_locator(MaxNLocator(4))
 
 
-def _in_space(figure: Figure, axes: Axes, rows: pd.DataFrame, positions: Normalize) -> None:
-    """Tokens on their first three principal components by position, in the place of a panel."""
-    place = axes.get_subplotspec()
-    axes.remove()
-    deep: Any = figure.add_subplot(place, projection="3d")
-    x, y, z = (rows[f"{c}_largest"] for c in "xyz")
-    deep.scatter(x, y, z, s=3, lw=0, c=rows["position"], cmap="cividis", norm=positions)
-    deep.set_title("3-D, by position", loc="left", fontsize=9)
-    deep.set_box_aspect(None, zoom=1.1)
-    for axis, name in ((deep.xaxis, "first"), (deep.yaxis, "second"), (deep.zaxis, "third")):
-        axis.set_tick_params(labelsize=6)
-        axis.set_label_text(f"{name} component", fontsize=7)
-        axis.labelpad = -4
+def _wrapped(setup: str) -> str:
+    return setup.replace(", ", ",\n")
 
 
 def _subwords(table: pd.DataFrame) -> pd.DataFrame:
@@ -236,7 +254,7 @@ def _seeds(layers: pd.DataFrame) -> str:
 
 @figure(
     "figure9",
-    title="Local intrinsic dimension by layer",
+    title="Local intrinsic dimension by layer, with two distances",
     tables=["layers"],
     section="Figure 9",
     caption="Local intrinsic dimension, layer by layer. The paper finds that it rises with depth.",
@@ -246,18 +264,21 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     per corpus and model.
     """
     layers = _subwords(layers)
-    figure = Figure(figsize=(9.6, 4.2 + 0.2 * layers["setup"].nunique()))
+    figure = Figure(figsize=(6.6, 2.6 + 0.2 * layers["setup"].nunique()))
     grid = figure.subplots(1, 2, sharey=True)
     metrics = {"euclidean": "Euclidean distance", "cosine": "cosine"}
+    of_models = looks(layers["embedding"])
     for axes, (metric, title) in zip(grid, metrics.items(), strict=True):
-        for i, (setup, rows) in enumerate(layers.groupby("setup", sort=False)):
-            lid = f"lid_{metric}"
-            curve(axes, rows, "layer", lid, f"{setup}, conventional", look(i))
-            curve(axes, rows, "layer", f"{lid}_published", f"{setup}, as published", look(i, ":"))
+        for setup, rows in layers.groupby("setup", sort=False):
+            lid, style = f"lid_{metric}", of_models[rows["embedding"].iloc[0]]
+            curve(axes, rows, "layer", lid, f"{setup}, conventional", style)
+            dotted = style._replace(linestyle=":")
+            curve(axes, rows, "layer", f"{lid}_published", f"{setup}, as published", dotted)
         heading(axes, title, layers)
-        label(axes, xlabel="layer", ylabel="local intrinsic dimension")
+        label(axes, xlabel="layer", ylabel="")
+    grid[0].set_ylabel("local intrinsic dimension")
     grid[0].set_ylim(0)
-    legend(figure, "top", ncols=2)
+    legend(figure)
     k = int(layers["lid_k"].max())
     about = (
         f"Mean over tokens, {k} exact neighbours. As published: with squares of distances, which "

@@ -169,7 +169,7 @@ PAPER = Paper(
         "Contextual embeddings look anisotropic because they lie in a few isolated clusters: "
         "within clusters they are nearly isotropic, on manifolds of low dimension."
     ),
-    lead="cai2021/cosines",
+    lead="cai2021/card",
     study=Cai2021,
     results=plan,
     model_column="embedding",

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from isotropy.figures.draw import (
     GREY,
-    MARKERS,
     Look,
     Panels,
+    card,
     curve,
     footnote,
     grid,
+    heading,
     label,
-    legend,
     look,
+    looks,
     mark_status,
     panels,
     share_scale,
     sources,
 )
+from isotropy.figures.names import legend
 from isotropy.papers.declare import figure
 
 VARIANTS = {
@@ -50,8 +54,40 @@ BETWEEN = ("value_low", "value_high")
 
 
 @figure(
+    "card",
+    title="Mean cosine of words of different sentences, by layer",
+    tables=["measures", "published_layers"],
+    section="4.1",
+    caption=(
+        "Mean cosine of words of different sentences, layer by layer, of the first model here and "
+        "as published for three others. The paper finds that all layers but the input's are "
+        "anisotropic."
+    ),
+)
+def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
+    """Mean cosine of words of different sentences by depth, beside the paper's own curves."""
+    rows = _rows(_main(measures), BASELINE)
+    rows = rows[rows["setup"] == rows["setup"].iloc[0]]
+    printed = published_layers[published_layers["quantity"] == BASELINE]
+    largest, published = rows["value"].max(), printed["value"].max()
+    title = f"Cosine of random words: up to {largest:.2f} (paper: {published:.2f})"
+    xlabel = "layer, as a share of the last"
+    figure, axes = card(rows, title, xlabel=xlabel, ylabel="mean cosine")
+    styles = looks([*rows["embedding"], *printed["model"]])
+    lines = {f"{m}, paper": (part, ":") for m, part in printed.groupby("model", sort=False)}
+    for name, (part, dashes) in ({rows["embedding"].iloc[0]: (rows, "-")} | lines).items():
+        style = styles[name.removesuffix(", paper")]._replace(linestyle=dashes)
+        shares = part.assign(depth=part["layer"] / part["layer"].max())
+        curve(axes, shares, "depth", "value", name, style)
+    axes.set_ylim(min(0, axes.get_ylim()[0]))
+    legend(figure)
+    footnote(figure, f"{rows['setup'].iloc[0]}. {sources(rows)}")
+    return figure
+
+
+@figure(
     "figure1",
-    title="Anisotropy by layer",
+    title="Mean cosine of words of different sentences, by layer",
     tables=["measures", "published_layers"],
     section="Figure 1",
     caption=(
@@ -70,7 +106,7 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
 
 @figure(
     "figure2",
-    title="Self-similarity by layer",
+    title="Self-similarity of words less the mean cosine, by layer",
     tables=["measures", "published_layers"],
     section="Figure 2",
     caption=(
@@ -94,7 +130,7 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
 
 @figure(
     "figure3",
-    title="Intra-sentence similarity by layer",
+    title="Intra-sentence similarity less the mean cosine, by layer",
     tables=["measures", "published_layers"],
     section="Figure 3",
     caption=(
@@ -125,7 +161,7 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
 
 @figure(
     "figure4",
-    title="Maximum explainable variance by layer",
+    title="Maximum explainable variance by layer, by three estimates",
     tables=["measures", "published_layers"],
     section="Figure 4",
     caption=(
@@ -135,7 +171,7 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
 )
 def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
     """Maximum explainable variance by its three estimates, each with its baselines (Figure 4)."""
-    figure, drawn = grid(_main(measures), "setup", len(ESTIMATES), size=(4.1, 3.0))
+    figure, drawn = grid(_main(measures), "setup", len(ESTIMATES), size=(2.3, 2.1))
     for row, rows in drawn:
         printed = published_layers[published_layers["model"] == rows["embedding"].iloc[0]]
         printed = printed[printed["quantity"] == "mev"]
@@ -148,11 +184,10 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
             _stars(axes, printed, "value", "published: words")
             axes.axhline(0.05, color=GREY, lw=0.9, ls=":")
             axes.set_ylim(0, max(0.1, 1.05 * axes.get_ylim()[1]))
-            axes.set_title(title, loc="left", fontsize=9.5)
-            mark_status(axes, rows)
+            heading(axes, title, rows)
             label(axes, xlabel="layer", ylabel="")
         row[0].set_ylabel(f"{rows['setup'].iloc[0]}\nshare of variance")
-    legend(figure, "top", ncols=4)
+    legend(figure)
     about = (
         "Share of the first principal component of a word's occurrences, mean over words. The "
         "paper says that it is below 5 % (dotted) once the baseline is subtracted. Its formula is "
@@ -165,7 +200,7 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
 
 @figure(
     "dimensions",
-    title="Single dimensions in the mean cosine",
+    title="Mean cosine without its largest dimensions, and their shares",
     tables=["measures", "dimensions"],
     section="Timkey & van Schijndel (2021)",
     caption=(
@@ -177,9 +212,11 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
     """Mean cosine with and without the largest dimensions, and their shares (Timkey & van Schijndel
     2021).
     """
-    figure, drawn = grid(_main(measures), "setup", 2, size=(4.7, 3.1))
+    figure, drawn = grid(_main(measures), "setup", 2, size=(3.0, 2.4))
     lines = {"mean_cosine": "all dimensions"} | {
-        f"mean_cosine_without_{k}": f"without the largest {k}" if k > 1 else "without the largest"
+        f"mean_cosine_without_{k}": f"without the largest\u00a0{k}"
+        if k > 1
+        else "without the largest"
         for k in (1, 3, 5)
     }
     shares = dimensions[dimensions["variant"] == "all"]
@@ -196,7 +233,7 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
         for axes in row:
             axes.set_ylim(min(0, axes.get_ylim()[0]))
         mark_status(row[1], rows)
-    legend(figure, "top", ncols=4)
+    legend(figure)
     about = "Contribution of single dimensions to the mean cosine over all pairs of words, exact. "
     footnote(figure, about + sources(measures))
     return figure
@@ -204,7 +241,7 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
 
 @figure(
     "table1",
-    title="Static vectors on word similarity",
+    title="Static vectors on word similarity, by layer",
     tables=["table1"],
     needs="benchmarks",
     section="Table 1",
@@ -219,7 +256,7 @@ def static_vectors(table1: pd.DataFrame) -> Figure:
         "pairs. "
     )
     if not enough.any():
-        figure = Figure(figsize=(6, 1.6))
+        figure = Figure(figsize=(5, 1.2))
         most = table1["n_items_covered"].max()
         text = (
             f"Too few to draw: at most {most:.0f} pairs of a benchmark have words\n"
@@ -240,8 +277,8 @@ def static_vectors(table1: pd.DataFrame) -> Figure:
             selected = rows[rows["vectors"] == kind]
             curve(axes, selected, "layer", "rho_covered", name, look(i), between)
         for i, other in enumerate(rows[rows["layer"] < 0].to_dict("records")):
-            color = look(i + len(STATIC_VECTORS)).color
-            axes.axhline(other["rho_covered"], color=color, ls="--", label=other["static"])
+            style: dict[str, Any] = {"color": GREY, "ls": ("--", ":", "-.")[i % 3]}
+            axes.axhline(other["rho_covered"], label=other["static"], **style)
     legend(figure)
     footnote(figure, about + sources(table1))
     return figure
@@ -257,11 +294,10 @@ def _with_published(
     """A panel of the paper's models, and one for each setup, which are returned."""
     printed = published[published["quantity"] == quantity][["model", "layer", "value"]]
     every = pd.concat([printed.assign(setup=PUBLISHED), measures[measures["main"]]])
-    figure, drawn = panels(every, size=(4.0, 3.1), xlabel="layer", ylabel=ylabel)
-    for i, (model, rows) in enumerate(printed.groupby("model", sort=False)):
-        grey = ("#222222", "#6b6b6b", "#a0a0a0")[i % 3]
-        style = Look(grey, MARKERS[i])
-        curve(drawn[0][0], rows, "layer", "value", f"{model} (paper)", style)
+    figure, drawn = panels(every, xlabel="layer", ylabel=ylabel)
+    styles = looks(printed["model"])
+    for model, rows in printed.groupby("model", sort=False):
+        curve(drawn[0][0], rows, "layer", "value", f"{model} (paper)", styles[str(model)])
     return figure, drawn[1:]
 
 
@@ -283,8 +319,9 @@ def _line(
 
 def _variants(axes: Axes, rows: pd.DataFrame, quantity: str, prefix: str) -> None:
     """A line per variant; and the paper's own numbers for this model, where it has them."""
-    for i, variant in enumerate(v for v in VARIANTS if (rows["variant"] == v).any()):
-        _line(axes, rows, quantity, prefix + VARIANTS[variant], look(i), variant)
+    for i, (variant, name) in enumerate(VARIANTS.items()):
+        if (rows["variant"] == variant).any():
+            _line(axes, rows, quantity, prefix + name, look(i), variant)
     printed = _rows(rows, quantity).dropna(subset="published")
     _stars(axes, printed, "published", "published, same model")
 

@@ -244,7 +244,7 @@ PAPER = Paper(
         "Upper layers give a word more context-specific vectors, which lie in a narrow cone; a "
         "static embedding explains less than 5 % of their variance."
     ),
-    lead="ethayarajh2019/figure1",
+    lead="ethayarajh2019/card",
     study=Ethayarajh2019,
     results=plan,
     model_column="embedding",

@@ -144,7 +144,8 @@ def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
         for key, group in pairs.groupby(["benchmark", "layer", "vectors"], sort=False):
             benchmark, layer, vectors = str(key[0]), int(str(key[1])), str(key[2])
             setup_facts = _with_setup(facts)
-            name = vectors if layer < 0 else f"{facts.embedding}, layer {layer}"
+            title = facts.vector_titles.get(vectors, vectors)
+            name = title if layer < 0 else f"{facts.embedding}, layer {layer}"
             row_facts = {"benchmark": benchmark, "layer": layer, "static": name, "vectors": vectors}
             rows.append(
                 setup_facts

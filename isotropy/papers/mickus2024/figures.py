@@ -19,19 +19,22 @@ from isotropy.figures.draw import (
     DOTS,
     GREY,
     Look,
+    card,
     colour_bar,
     curve,
     distinct,
     footnote,
     heading,
     label,
-    legend,
     look,
+    looks,
+    mark_status,
     panels,
     repeats,
     repeats_per_setup,
     whiskers,
 )
+from isotropy.figures.names import legend, name_lines
 from isotropy.figures.style import COLOURS
 from isotropy.papers.declare import figure
 
@@ -70,6 +73,34 @@ OBSERVED = (
 
 
 @figure(
+    "card",
+    title="IsoScore and silhouette while embeddings are optimized",
+    tables=["trajectories", "correlations"],
+    section="3.2",
+    caption=(
+        "IsoScore and silhouette of the first setup while embeddings are optimized for a linear "
+        "classifier. The paper finds that one falls as the other rises."
+    ),
+)
+def scores_of_first_setup(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
+    """IsoScore and silhouette over the updates of the first setup, with their correlation."""
+    rows = trajectories[trajectories["setup"] == trajectories["setup"].iloc[0]]
+    first, last = (rows.loc[rows["step"] == step(), "isoscore"].mean()
+                   for step in (rows["step"].min, rows["step"].max))  # fmt: skip
+    selected = correlations[correlations["setup"] == rows["setup"].iloc[0]].set_index("seed")
+    r = f"{selected.loc['mean', 'pearson_r']:.2f}".replace("-", "−")
+    moves = "falls" if last < first else "rises"
+    figure, axes = card(rows, f"IsoScore {moves} in training: r with silhouette {r}")
+    for metric in ("isoscore", "silhouette"):
+        style = looks(METRICS)[metric]._replace(marker="")
+        curve(axes, rows, "step", metric, METRICS[metric], style, band=True)
+    label(axes, xlabel="update", ylabel="score")
+    legend(figure)
+    footnote(figure, _notes(rows))
+    return figure
+
+
+@figure(
     "figure1",
     title="The isotropy defect as a chord",
     section="2.2",
@@ -86,7 +117,7 @@ def chord_and_angle() -> Figure:
     IsoScore's step 2 is delta = ||v - 1|| / sqrt(2 (d - sqrt d)), the chord from v to the vector of
     ones, and ||v - 1||^2 = 2d - 2d cos(alpha) (section 2.2).
     """
-    figure = Figure(figsize=(5.2, 5.2))
+    figure = Figure(figsize=(4.6, 4.4))
     axes = figure.subplots()
     arc = np.linspace(0, np.pi / 2, 200)
     x, y = np.sqrt(2) * np.cos(arc), np.sqrt(2) * np.sin(arc)
@@ -99,8 +130,7 @@ def chord_and_angle() -> Figure:
     axes.set(
         xlabel="normalized variance of dimension 1", ylabel="normalized variance of dimension 2"
     )
-    axes.legend(loc="upper right", fontsize=8, frameon=True)
-    heading(axes, "Isotropy defect as a chord")
+    axes.legend(loc="upper right", frameon=True)
     footnote(
         figure,
         "A diagram of the definition for d = 2; no data. Dashed: chords, whose length is the "
@@ -111,7 +141,7 @@ def chord_and_angle() -> Figure:
 
 @figure(
     "figure2",
-    title="Scores while embeddings are optimized",
+    title="IsoScore, silhouette and loss while embeddings are optimized",
     tables=["trajectories"],
     section="3.2",
     caption=(
@@ -124,24 +154,25 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     seeds.
     """
     setups = list(trajectories.groupby("setup", sort=False))
-    figure = Figure(figsize=(3.4 * len(setups) + 0.6, 7.4))
+    figure = Figure(figsize=(max(1.7 * len(setups), 3.0) + 0.8, 4.6))
     grid = figure.subplots(len(METRICS), len(setups), sharex="col", squeeze=False)
     for column, (setup, rows) in zip(grid.T, setups, strict=True):
-        n, sd = rows["seed"].nunique(), rows.groupby("step")[list(METRICS)].std(ddof=1).max()
         heading(column[0], str(setup), rows)
-        for i, (axes, metric) in enumerate(zip(column, METRICS, strict=True)):
-            name = repeats(n, "seed") + (f"\n(sd at most {sd[metric]:.1g})" if n > 1 else "")
-            style = Look(COLOURS[i])
-            curve(axes, rows, "step", metric, name, style, band=True, linewidth=1.6)
-            label(axes, xlabel="update", ylabel=METRICS[metric] if axes in grid[:, 0] else "")
-            axes.legend(fontsize=7.5, loc="best")
-    footnote(figure, _notes(trajectories))
+        for axes, metric in zip(column, METRICS, strict=True):
+            style = looks(METRICS)[metric]._replace(marker="")
+            curve(axes, rows, "step", metric, None, style, band=True, linewidth=1.6)
+            below = "update" if axes is column[-1] else ""
+            label(axes, xlabel=below, ylabel=METRICS[metric] if axes in grid[:, 0] else "")
+    sd = trajectories.groupby(["setup", "step"])[list(METRICS)].std(ddof=1).max()
+    largest = ", ".join(f"{METRICS[m]} {sd[m]:.1g}" for m in METRICS if sd[m] > 0)
+    seeds = repeats_per_setup(trajectories).capitalize() + (largest and f", at most {largest}")
+    footnote(figure, f"{seeds}. {_notes(trajectories)}")
     return figure
 
 
 @figure(
     "figure3",
-    title="Silhouette against IsoScore",
+    title="Silhouette against IsoScore while embeddings are optimized",
     tables=["trajectories", "correlations"],
     section="3.2",
     caption=(
@@ -155,39 +186,38 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
     """
     figure, grid = panels(
         trajectories,
-        size=(4.0, 3.9),
+        size=(2.7, 2.7),
         xlabel="IsoScore (0 a line, 1 isotropic)",
-        ylabel="Silhouette of the labels (−1 to 1)",
+        ylabel="Silhouette (−1 to 1)",
     )
     # Most of the way is covered in the first updates: colours spread them out.
     colours = PowerNorm(0.4, vmin=0, vmax=trajectories["step"].max())
     for axes, rows in grid:
+        labels = {"xlabel": axes.get_xlabel(), "ylabel": axes.get_ylabel()}
         mean = rows.groupby("step", as_index=False)[["isoscore", "silhouette"]].mean()
-        axes.plot(mean["isoscore"], mean["silhouette"], color="#999999", lw=1, label="mean")
+        axes.plot(mean["isoscore"], mean["silhouette"], color="#999999", lw=1)
         points: dict[str, Any] = DOTS | {"s": 9, "alpha": 1, "palette": "cividis", "zorder": 2}
         sns.scatterplot(
             rows, x="isoscore", y="silhouette", hue="step", hue_norm=colours, ax=axes,
-            legend=False, label="one seed, one step", **points,
+            legend=False, **points,
         )  # fmt: skip
+        axes.set(**labels)  # seaborn labels axes that have no label
         axes.xaxis.set_major_locator(MaxNLocator(4))
         per_seed = correlations[correlations["setup"] == rows["setup"].iloc[0]].set_index("seed")
-        axes.legend(
-            title=_correlation_text(per_seed),
-            fontsize=7.5,
-            title_fontsize=8.5,
-            loc="best",
-            alignment="left",
-        )
+        heading(axes, f"{rows['setup'].iloc[0]}\n{_correlation_text(per_seed)}")
     colour_bar(figure, [axes for axes, _ in grid], colours, "update", shrink=0.85)
     notes = distinct(correlations.dropna(subset="published_pearson_r"), "published_source_note")
-    correlated = f" Correlations over all updates: mean ± sd over seeds, step 0 included. * {notes}"
+    correlated = (
+        " A point per seed and step; grey: their mean. Correlations over all updates: mean ± sd "
+        f"over seeds, step 0 included. * {notes}"
+    )
     footnote(figure, _notes(trajectories) + correlated.rstrip("* "))
     return figure
 
 
 @figure(
     "theorem",
-    title="Clusters and dimensions",
+    title="IsoScore of tight clusters, and of this study's classes",
     tables=["simplices", "limits"],
     section="2",
     caption=(
@@ -198,14 +228,17 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
 )
 def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Figure:
     """Section 2: IsoScore of K clusters in d dimensions, and the study's own classes against it."""
-    figure = Figure(figsize=(10.6, 4.6))
+    figure = Figure(figsize=(7.6, 3.2))
     left, right = figure.subplots(1, 2)
     _clusters_panel(left, simplices)
     _classes_panel(right, limits)
+    widest = simplices[simplices["spread"] == simplices["spread"].max()]
+    silhouettes = f"{widest['silhouette'].min():.2f} to {widest['silhouette'].max():.2f}"
     footnote(
         figure,
-        "Left: synthetic clusters of equal size, no data of the study. Right: a line from the "
-        "first to the last step, per seed; dashed: IsoScore of as many tight, equal and "
+        "Left: synthetic clusters of equal size, no data of the study; dotted, with a spread of "
+        f"{widest['spread'].iloc[0]:g} of the distance, silhouette {silhouettes}. Right: a line "
+        "from the first to the last step, per seed; dashed: IsoScore of as many tight, equal and "
         "equally distant clusters, (K − 2)/(d − 1); none where there are more classes than "
         "dimensions.",
     )
@@ -224,36 +257,34 @@ def _clusters_panel(axes: Axes, simplices: pd.DataFrame) -> None:
         curve(axes, loose, "share", "isoscore", None, look(i, ":"))
     wide: dict[str, Any] = {"color": "#999999", "lw": 6, "alpha": 0.35, "zorder": 0}
     axes.plot([0, 1], [0, 1], label="(K − 2)/(d − 1), large d", **wide)
-    loose = simplices.loc[simplices["spread"] == widest, "silhouette"]
-    text = f"spread {widest:g} of the distance, silhouette {loose.min():.2f} to {loose.max():.2f}"
-    axes.plot([], [], "k:", label=text)
+    name_lines(axes, axes.lines)
     axes.set(xlabel="(K − 1)/d: clusters per dimension", ylabel="IsoScore", ylim=(-0.03, 1.05))
-    axes.legend(fontsize=7, loc="lower right", bbox_to_anchor=(1, 0.06))
     heading(axes, "K equal clusters on a simplex")
 
 
 def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
     """IsoScore over silhouette of the study's classes, from the first to the last step."""
-    for i, (setup, rows) in enumerate(limits.groupby("setup", sort=False)):
-        style, first = look(i), rows.iloc[0]
+    styles = looks(limits["setup"])
+    for setup, rows in limits.groupby("setup", sort=False):
+        style, first = styles[str(setup)], rows.iloc[0]
         x, y = (
             rows[[f"{score}_first", f"{score}_last"]].to_numpy().T
             for score in ("silhouette", "isoscore")
         )
         axes.plot(x, y, color=style.color, lw=1)
-        name = f"{setup} ({first['status']}): K = {first['n_classes']}"
+        name = f"{setup}: K = {first['n_classes']}"
         axes.plot(x[-1], y[-1], style.marker, ls="", color=style.color, label=name)
         if math.isfinite(first["limit"]):
             axes.axhline(first["limit"], color=style.color, lw=1, ls="--")
     axes.set(xlabel="silhouette of the classes", ylabel="IsoScore")
     axes.margins(0.12)
-    axes.legend(fontsize=7.5, loc="best")
-    heading(axes, "This study's classes in training")
+    axes.legend(fontsize=7, loc="best")
+    heading(axes, "This study's classes in training", limits)
 
 
 @figure(
     "figure4",
-    title="Scores on GLUE tasks",
+    title="IsoScore and silhouette on GLUE tasks while embeddings are optimized",
     tables=["trajectories-glue"],
     needs="glue",
     section="A",
@@ -267,18 +298,19 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
     task.
     """
     models = list(trajectories.groupby("model", sort=False))
-    figure = Figure(figsize=(4.4 * len(models) + 1.6, 6.6))
+    figure = Figure(figsize=(2.1 * len(models) + 1.8, 4.4))
     grid = figure.subplots(2, len(models), sharex=True, sharey="row", squeeze=False)
-    tasks = sorted(set(trajectories["dataset"]))
+    tasks = looks(sorted(set(trajectories["dataset"])))
     for column, (model, rows) in zip(grid.T, models, strict=True):
         heading(column[0], str(model), rows)
         for axes, metric in zip(column, ("isoscore", "silhouette"), strict=True):
-            for i, task in enumerate(tasks):
-                style = Look(COLOURS[i % len(COLOURS)], "", "-" if i < len(COLOURS) else "--")
+            for i, (task, style) in enumerate(tasks.items()):
+                style = Look(style.color, "", "-" if i < len(COLOURS) else "--")
                 selected = rows[rows["dataset"] == task]
                 curve(axes, selected, "step", metric, task, style, band=True, linewidth=1.5)
-            label(axes, xlabel="update", ylabel=METRICS[metric])
-    legend(figure, title="task")
+            below = "update" if axes is column[-1] else ""
+            label(axes, xlabel=below, ylabel=METRICS[metric] if axes in grid[:, 0] else "")
+    legend(figure)
     seeds = repeats_per_setup(trajectories).capitalize()
     footnote(
         figure,
@@ -289,7 +321,7 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
 
 @figure(
     "sensitivity",
-    title="What changes the result",
+    title="Correlation with one thing changed at a time",
     tables=["sensitivity"],
     needs="sensitivity",
     section="3",
@@ -301,8 +333,10 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
     """
     setups = list(sensitivity.groupby("setup", sort=False))
     variants = list(dict.fromkeys(sensitivity["variant"]))
-    figure = Figure(figsize=(9.2, 1.3 + 0.55 * len(variants)))
+    figure = Figure(figsize=(6.4, 0.9 + 0.36 * len(variants)))
     axes = figure.subplots()
+    mark_status(axes, sensitivity)
+    styles = looks(sensitivity["setup"])
     axes.axvline(0, color="#777777", lw=1)
     for i, (setup, rows) in enumerate(setups):
         rows = rows.assign(
@@ -310,13 +344,13 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
             low=rows["pearson_r"] - rows["pearson_r_sd"],
             high=rows["pearson_r"] + rows["pearson_r_sd"],
         )
-        colour, point = COLOURS[i % len(COLOURS)], ("pearson_r", "row")
+        colour, point = styles[str(setup)].color, ("pearson_r", "row")
         whiskers(axes, rows, point, ("low", "high"), horizontal=True, color=colour)
         inside = np.where(rows["trend"] == "holds", colour, "white")
         axes.scatter(
             rows[point[0]], rows[point[1]], 42, inside, edgecolors=colour, lw=1.5, zorder=3
         )
-        axes.scatter([], [], 42, colour, label=f"{setup} ({rows['status'].iloc[0]})")
+        axes.scatter([], [], 42, colour, label=str(setup))
         published = rows["published_pearson_r"].iloc[0]
         if not np.isnan(published):
             text = f"published, {setup}: {published:.3f}".replace("-", "−")
@@ -360,7 +394,7 @@ def _observed(axes: Axes, observed: Observed) -> None:
 
 @figure(
     "controls",
-    title="The number of classes, shuffled labels and noise",
+    title="Scores and their correlation by number of classes, in noise",
     tables=["controls"],
     needs="controls",
     section="3.2",
@@ -375,21 +409,28 @@ def number_of_classes(controls: pd.DataFrame) -> Figure:
     the closed form (K - 2)/(d - 1), and r with shuffled labels and with noise.
     """
     sweep = controls[controls["control"] == "classes"]
-    figure = Figure(figsize=(9.6, 3.8))
+    figure = Figure(figsize=(6.6, 2.7))
     left, right = figure.subplots(1, 2)
-    curve(left, sweep, "n_classes", "isoscore_last", "IsoScore, last update", look(0))
-    curve(left, sweep, "n_classes", "isoscore_first", "IsoScore, before training", look(1))
-    curve(left, sweep, "n_classes", "silhouette_last", "silhouette, last update", look(2))
+    styles, x = looks(METRICS), "n_classes"
+    curve(left, sweep, x, "isoscore_last", "IsoScore, last update", styles["isoscore"])
+    dotted = styles["isoscore"]._replace(linestyle=":")
+    curve(left, sweep, x, "isoscore_first", "IsoScore, before training", dotted)
+    curve(left, sweep, x, "silhouette_last", "silhouette, last update", styles["silhouette"])
     left.plot(sweep["n_classes"], sweep["limit"], ls="--", color=GREY, label="(K − 2)/(d − 1)")
-    curve(right, sweep, "n_classes", "pearson_r", "noise, K classes", look(0))
+    curve(right, sweep, x, "pearson_r", "noise, K classes", Look("black", "o"))
     for i, (name, rows) in enumerate(controls[controls["control"] != "classes"].groupby("variant")):
-        style = {"color": look(3 + i).color, "ls": ":", "label": f"{name}, d {rows['d'].iloc[0]}"}
+        style = {
+            "color": look(3 + i).color,
+            "ls": ":",
+            "label": f"{name}, d\u00a0{rows['d'].iloc[0]}",
+        }
         right.axhline(rows["pearson_r"].mean(), **style)
     right.axhline(0, color=GREY, lw=0.6)
     for axes in (left, right):
         axes.set_xticks(sorted(sweep["n_classes"].unique()))
     label(left, xlabel="classes", ylabel="score")
-    label(right, xlabel="classes", ylabel="Pearson r of IsoScore and silhouette")
+    label(right, xlabel="classes", ylabel="Pearson's r of both")
+    mark_status(right, controls)
     legend(figure)
     about = f"d = {sweep['d'].iloc[0]}, {sweep['n_items'].iloc[0]:,} items. "
     about += f"{repeats_per_setup(controls).capitalize()}. "

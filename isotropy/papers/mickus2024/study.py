@@ -362,7 +362,7 @@ PAPER = Paper(
         "Embeddings cannot be isotropic and form clusters at once, and a linear classifier "
         "needs clusters: so training embeddings for classification lowers their isotropy."
     ),
-    lead="mickus2024/figure3",
+    lead="mickus2024/card",
     study=Mickus2024,
     results=plan,
     model_column="model",

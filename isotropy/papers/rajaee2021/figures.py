@@ -14,6 +14,7 @@ from isotropy.figures.draw import (
     CLUSTERS,
     GREY,
     Look,
+    card,
     colour_bar,
     curve,
     distinct,
@@ -22,8 +23,8 @@ from isotropy.figures.draw import (
     grid,
     heading,
     label,
-    legend,
     look,
+    looks,
     mark_status,
     number_range,
     panels,
@@ -31,9 +32,12 @@ from isotropy.figures.draw import (
     share_scale,
     sources,
 )
+from isotropy.figures.names import legend
 from isotropy.papers.declare import figure
 
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
+CORRELATION = "Spearman correlation (×100)"
+CLUSTER_BASED = "k-means + mean + PCA"
 DEVIATIONS = "Bars: sd over clusterings, cut at 0, the largest that log₁₀ I(W) can be"
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
 VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "after")]
@@ -41,8 +45,41 @@ VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "a
 
 
 @figure(
+    "card",
+    title="Correlation with people's scores, by post-processing",
+    tables=["slides"],
+    section="slides; Table 2",
+    caption=(
+        "Spearman correlation of cosines with people's scores on the first data set, before and "
+        "after each method, with 95 % intervals over pairs; isotropy where a study has no scores. "
+        "The paper finds that it rises most with the cluster-based method (k-means + mean + PCA)."
+    ),
+)
+def similarity_card(slides: pd.DataFrame) -> Figure:
+    """Spearman correlation by method, of the first data set with scores."""
+    scored = slides[slides["n_pairs"] > 0]
+    column = "log10_isotropy" if scored.empty else "spearman"
+    rows = slides if scored.empty else scored
+    rows = rows[rows["setup"] == rows["setup"].iloc[0]]
+    values = rows.set_index("title")[column]
+    name, xlabel = (
+        ("log₁₀ I(W)", ISOTROPY) if scored.empty else ("Correlation with people", CORRELATION)
+    )
+    title = f"{name}: {values.get('none'):.3g}, cluster-based {values.get(CLUSTER_BASED):.3g}"
+    figure, axes = card(rows, title.replace("-", "−").replace("r−b", "r-b"), xlabel=xlabel)
+    between = (f"{column}_low", f"{column}_high")
+    for i, (method, style) in enumerate(looks(rows["title"], "").items()):
+        selected = rows[rows["title"] == method].assign(row=i)
+        curve(axes, selected, column, "row", None, style, between, orient="y")
+    axes.set_yticks(range(len(rows)), rows["title"])
+    axes.invert_yaxis()
+    footnote(figure, f"{rows['setup'].iloc[0]}. {sources(rows)}")
+    return figure
+
+
+@figure(
     "similarity",
-    title="Similarity of sentences by method",
+    title="Correlation with people's scores, by post-processing",
     tables=["slides"],
     section="slides; Table 2",
     caption=(
@@ -61,12 +98,12 @@ def similarity_by_method(slides: pd.DataFrame) -> Figure:
         return figure
     about = "Cosines of sentences or words against people's scores. Bars: 95 % intervals over pairs"
     between = ("spearman_low", "spearman_high")
-    return _by_method(scored, "spearman", "Spearman correlation (×100)", about, between)
+    return _by_method(scored, "spearman", CORRELATION, about, between)
 
 
 @figure(
     "isotropy",
-    title="Isotropy by method",
+    title="Isotropy of token vectors, by post-processing",
     tables=["slides"],
     section="slides; Table 6",
     caption=(
@@ -82,7 +119,7 @@ def isotropy_by_method(slides: pd.DataFrame) -> Figure:
 
 @figure(
     "scale",
-    title="How much of the isotropy is scale",
+    title="Isotropy as published, at an equal norm, and IsoScore",
     tables=["slides"],
     section="4",
     caption=(
@@ -101,12 +138,12 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
     }
     methods = list(dict.fromkeys(slides["title"]))
     slides = slides.assign(row=slides["title"].map(methods.index), place=_place(slides))
-    datasets = list(dict.fromkeys(slides["dataset"]))
-    figure, drawn = grid(slides, "place", len(shown), size=(3.6, 2.4), sharey=True)
+    datasets = looks(slides["dataset"], "")
+    figure, drawn = grid(slides, "place", len(shown), size=(2.3, 1.75), sharey=True)
     for axes_row, rows in drawn:
         for axes, (column, text) in zip(axes_row, shown.items(), strict=True):
             for dataset, selected in rows.groupby("dataset", sort=False):
-                style = look(datasets.index(str(dataset)), "")
+                style = datasets[str(dataset)]
                 _curve(axes, selected, column, "row", str(dataset), style, orient="y")
             axes.set(xlabel=text if axes_row is drawn[-1][0] else "", ylabel="")
             axes.set_yticks(range(len(methods)), methods)
@@ -114,7 +151,7 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
         heading(axes_row[0], str(rows["place"].iloc[0]))
         mark_status(axes_row[-1], rows)
     drawn[0][0][0].invert_yaxis()
-    legend(figure, "top", ncols=4)
+    legend(figure)
     about = (
         "Methods that subtract means and components shorten vectors, and I(W) rises with that "
         "alone. Middle: clouds brought back to the root mean square norm that they had before. "
@@ -127,7 +164,7 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
 
 @figure(
     "layers",
-    title="Isotropy by layer",
+    title="Isotropy by layer, without post-processing",
     tables=["table5"],
     needs="isotropy-by-layer",
     section="Table 5",
@@ -137,16 +174,17 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     """log10 of I(W) against the layer, one line per model; published values as crosses, where there
     are some.
     """
-    figure = Figure(figsize=(6.8, 4.2))
+    figure = Figure(figsize=(5.4, 2.9))
     axes = figure.subplots()
-    for i, (model, rows) in enumerate(table5.groupby("embedding", sort=False)):
-        over_signs = ("log10_isotropy_low", "log10_isotropy_high")
-        curve(axes, rows, "layer", "log10_isotropy", str(model), look(i), over_signs)
-        _published(axes, rows, "layer", f"{model}, paper", look(i).color)
+    styles = looks(table5["embedding"])
+    for model, rows in table5.groupby("embedding", sort=False):
+        style, over_signs = styles[str(model)], ("log10_isotropy_low", "log10_isotropy_high")
+        curve(axes, rows, "layer", "log10_isotropy", str(model), style, over_signs)
+        _published(axes, rows, "layer", f"{model}, paper", style.color)
     label(axes, xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
     _compress(axes, table5["log10_isotropy"])
     mark_status(axes, table5)
-    legend(figure, "top", ncols=2)
+    legend(figure)
     about = "All token vectors without post-processing. Bars: over all signs of eigenvectors. "
     footnote(figure, about + sources(table5))
     return figure
@@ -154,7 +192,7 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
 
 @figure(
     "clusters",
-    title="Isotropy by number of clusters",
+    title="Isotropy by number of clusters whose means are subtracted",
     tables=["table1"],
     needs="cluster-counts",
     section="Table 1",
@@ -165,20 +203,20 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
 )
 def effect_of_clusters(table1: pd.DataFrame) -> Figure:
     """log10 of I(W) against the number of clusters whose means are subtracted; dashed, before."""
-    figure = Figure(figsize=(6.8, 4.2))
+    figure = Figure(figsize=(5.8, 3.2))
     axes = figure.subplots()
     for i, (_, rows) in enumerate(table1.groupby("setup", sort=False)):
         name = _place(rows).iloc[0]
         clustered = rows[rows["method"] == "kmeans-mean"]
         _curve(axes, clustered, "n_clusters", "log10_isotropy", name, look(i))
         before = rows.loc[rows["method"] == "none", "log10_isotropy"].iloc[0]
-        axes.axhline(before, color=look(i).color, ls="--", lw=0.9)
+        name_before = f"{name}, without post-processing"
+        axes.axhline(before, color=look(i).color, ls="--", lw=0.9, label=name_before)
         _published(axes, clustered, "n_clusters", f"{name}, paper", look(i).color)
-    axes.plot([], [], "--", color=GREY, lw=0.9, label="without post-processing")
     label(axes, xlabel="clusters", ylabel=ISOTROPY)
     _compress(axes, table1["log10_isotropy"])
     mark_status(axes, table1)
-    legend(figure, "top", ncols=2)
+    legend(figure)
     about = (
         f"k-means and the mean of each cluster; {_runs(table1)}. {DEVIATIONS}. Dashed: without "
         "post-processing. "
@@ -189,7 +227,7 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
 
 @figure(
     "words",
-    title="Tokens before and after",
+    title="Tokens before and after the cluster-based method",
     tables=["words"],
     needs="plotted",
     section="slides; Figures 1 and 2",
@@ -202,22 +240,24 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
     """Tokens before and after, by frequency (log scale) and by cluster; one row per model and
     layer.
     """
-    figure, drawn = grid(words, "setup", len(VIEWS), size=(3.15, 3.1))
+    figure, drawn = grid(words, "setup", len(VIEWS), size=(1.8, 1.8))
     for row, rows in drawn:
         counts = rows["frequency"]
         norm = LogNorm(max(1, counts.min()), max(2, counts.max()))
         by_count: dict[str, Any] = {"palette": "cividis", "hue_norm": norm, "legend": False}
         for axes, (when, by) in zip(row, VIEWS, strict=True):
             hue = by_count if by == "frequency" else CLUSTERS
-            xlabel = "first principal component"
+            xlabel = "first component"
             dots(axes, rows, f"x_{when}", f"y_{when}", xlabel, hue=by, **hue)
             axes.axhline(0, color="#777777", lw=0.6)
             axes.axvline(0, color="#777777", lw=0.6)
-            axes.set_title(f"{when}, by {by}", loc="left", fontsize=9)
+            heading(axes, f"{when}, by {by}")
+            axes.set_xlabel(xlabel if row is drawn[-1][0] else "")
         of_words = rows["layer"].isna().iloc[0]
         text = "rank of the word" if of_words else "occurrences of the type"
-        colour_bar(figure, row[1], norm, text)
-        row[0].set_ylabel(f"{_place(rows).iloc[0]}\nsecond component", fontsize=8.5)
+        colour_bar(figure, list(row), norm, text, aspect=15, pad=0.01)
+        place = _place(rows).iloc[0].replace(", ", ",\n")
+        row[0].set_ylabel(f"{place}\nsecond component", fontsize=8)
     mark_status(drawn[0][0][-1], words)
     about = (
         "A seeded part of all tokens; units of the embedding. Each plane is that of the first two "
@@ -231,7 +271,7 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
 
 @figure(
     "convergence",
-    title="Classification by epoch",
+    title="Classification by epoch and post-processing",
     tables=["convergence"],
     needs="classification",
     section="Figure 4",
@@ -247,9 +287,10 @@ def convergence(convergence: pd.DataFrame) -> Figure:
     figure, drawn = panels(convergence, title=_task, xlabel="epoch")
     for axes, rows in drawn:
         methods = rows[rows["classifier"] == "mlp"].groupby(["title", "clustering"], sort=False)
-        for i, ((title, clustering), selected) in enumerate(methods):
+        for (title, clustering), selected in methods:
             name = str(title) if clustering == "none" else f"{title}, {clustering}"
-            curve(axes, selected, "epoch", "score", name, look(i), band=True)
+            style = looks([str(title)], "--" if clustering == "inductive" else "-")[str(title)]
+            curve(axes, selected, "epoch", "score", name, style, band=True)
         chance = rows["chance"].iloc[0]
         axes.axhline(chance, color=GREY, ls=":", lw=1.2, label="most frequent class")
         axes.set_ylabel(SCORES[rows["metric"].iloc[0]])
@@ -266,7 +307,7 @@ def convergence(convergence: pd.DataFrame) -> Figure:
 
 @figure(
     "cls",
-    title="Isotropy of first tokens by layer",
+    title="Isotropy of first tokens by layer, after fine-tuning",
     tables=["cls_layers"],
     needs="finetuning",
     section="slides, fine-tuning analysis",
@@ -278,10 +319,12 @@ def convergence(convergence: pd.DataFrame) -> Figure:
 def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
     """log10 of I(W) of first tokens per layer after fine-tuning, one panel per task and model."""
     names = {"none": "fine-tuned", "cluster": "fine-tuned, method inside"}
+    styles = dict(zip(names, looks(["none", CLUSTER_BASED]).values(), strict=True))
     figure, drawn = panels(cls_layers, title=_task, xlabel="layer", ylabel=ISOTROPY)
     for axes, rows in drawn:
-        for i, (method, selected) in enumerate(rows.groupby("method", sort=False)):
-            curve(axes, selected, "layer", "log10_isotropy", names[str(method)], look(i))
+        for method, selected in rows.groupby("method", sort=False):
+            style = styles[str(method)]
+            curve(axes, selected, "layer", "log10_isotropy", names[str(method)], style)
     legend(figure)
     about = (
         f"First tokens of the validation set after {number_range(cls_layers['updates'])} updates; "
@@ -304,7 +347,10 @@ def _by_method(
     """
     methods = list(dict.fromkeys(table["title"]))
     table = table.assign(place=_place(table))
-    figure, drawn = panels(table, "place", size=(4.4, 3.4), title=_first_place, ylabel=text)
+    figure, drawn = panels(
+        table, "place", rows="model", size=(2.3, 2.2), title=_first_place, ylabel=text
+    )
+    styles = looks(methods, "")
     for axes, rows in drawn:
         datasets = list(dict.fromkeys(rows["dataset"]))
         for i, method in enumerate(methods):
@@ -313,15 +359,15 @@ def _by_method(
             selected = selected.assign(position=selected["dataset"].map(datasets.index) + shift)
             draw = curve if interval else _curve
             options: dict[str, Any] = {"interval": interval} if interval else {}
-            draw(axes, selected, "position", column, method, look(i, ""), **options)
-        axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right", fontsize=8)
+            draw(axes, selected, "position", column, method, styles[method], **options)
+        axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right")
         axes.set(xlim=(-0.6, len(datasets) - 0.4), xlabel="")
         axes.grid(axis="x", visible=False)
         if column == "log10_isotropy":
             _compress(axes, rows[column])
     for model in table["model"].unique():
         share_scale(axes for axes, rows in drawn if (rows["model"] == model).all())
-    legend(figure, title="post-processing")
+    legend(figure)
     footnote(figure, f"{about}; {_runs(table)}. Models: {distinct(table, 'model')}.")
     return figure
 

@@ -20,22 +20,24 @@ from isotropy.figures.draw import (
     MARKERS,
     Look,
     Panels,
+    card,
     curve,
     distinct,
     footnote,
     grid,
-    hide_unused,
-    legend,
     look,
+    looks,
     mark_status,
     panels,
     repeats,
     repeats_per_setup,
+    share_scale,
 )
+from isotropy.figures.names import legend, name_lines
 from isotropy.figures.style import COLOURS
 from isotropy.papers.declare import figure
 
-COLUMNS = 4  # panels beside each other
+COLUMNS = 4  # panels of methods beside each other
 PUBLISHED_BATCH = 700  # points of the paper's figure on stability, as others quote it
 WIDE = 20  # ratio of means from which on an axis is logarithmic
 PERFORMANCE = {
@@ -57,8 +59,35 @@ AVERAGES = {
 
 
 @figure(
+    "card",
+    title="IsoScore* by strength of the penalty",
+    tables=["runs"],
+    section="poster, Figure 5",
+    caption=(
+        "IsoScore* of the first model after fine-tuning with I-STAR, by lambda; dashed, without "
+        "penalty. The paper finds that it rises with lambda."
+    ),
+)
+def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
+    """IsoScore* against lambda, mean ± sd over seeds, of the first setup and zeta."""
+    rows = runs[runs["setup"] == runs["setup"].iloc[0]]
+    istar = rows[(rows["kind"] == "istar") & (rows["zeta"] == rows["zeta"].dropna().iloc[0])]
+    means = istar.groupby("strength")["isoscore_star"].mean()
+    low, high = (f"{means.iloc[i]:.2g} at λ = {means.index[i]:g}" for i in (0, -1))
+    title = f"IsoScore*: {low}, {high}".replace("-", "−")
+    figure, axes = card(rows, title, xlabel="λ of I-STAR", ylabel="IsoScore*")
+    curve(axes, istar, "strength", "isoscore_star", "I-STAR", looks(["istar"])["istar"])
+    without = rows.loc[rows["kind"] == "none", "isoscore_star"].mean()
+    axes.axhline(without, color="black", ls="--", label="no penalty")
+    axes.set_ylim(0)
+    legend(figure)
+    footnote(figure, f"{_seeds(rows)}. {_notes(rows)}")
+    return figure
+
+
+@figure(
     "figure1",
-    title="Mean activations by penalty",
+    title="Mean activation of each dimension, by penalty",
     tables=["activations"],
     section="poster, Figure 1",
     caption=(
@@ -67,18 +96,18 @@ AVERAGES = {
 )
 def activation_diagrams(activations: pd.DataFrame) -> Figure:
     """Figure 1: mean activation per dimension, one row per setup, one column per method."""
-    figure, drawn = _by_method(
-        activations, (3.3, 2.3), "dimension", "mean activation", sharey="row"
-    )
+    figure, drawn = _by_method(activations, "dimension", "mean activation")
     for axes, rows in drawn:
         style: dict[str, Any] = {"color": COLOURS[0], "lw": 0.6, "rasterized": True}
         axes.vlines(rows["dimension"], 0, rows["activation"], **style)
         axes.axhline(0, color="#777777", lw=0.6)
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         ratio = rows["activation"].abs().max() / rows["activation"].abs().median()
-        text: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 7.5}
+        text: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 7}
         text |= {"s": f"largest / median: {ratio:.1f}", "transform": axes.transAxes}
         axes.text(0.98, 0.96, **text)
+    for setup in activations["setup"].unique():
+        share_scale(axes for axes, rows in drawn if (rows["setup"] == setup).all())
     about = (
         "Mean over the validation set of each dimension of the first token's vector, last layer, "
         "seed "
@@ -89,7 +118,7 @@ def activation_diagrams(activations: pd.DataFrame) -> Figure:
 
 @figure(
     "figure2",
-    title="Clouds of sentence embeddings",
+    title="Clouds of sentence embeddings around the origin, by penalty",
     tables=["points", "runs"],
     section="poster, Figures 2 and 3",
     caption=(
@@ -102,8 +131,8 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Figures 2 and 3: clouds of sentence embeddings around the origin, with their average cosine
     and IsoScore*.
     """
-    ylabel = "first component at right angles"
-    figure, drawn = _by_method(points, (3.1, 3.1), "along the mean", ylabel)
+    ylabel = "at right angles to it"
+    figure, drawn = _by_method(points, "along the mean", ylabel)
     by_run = runs.set_index(["setup", "method", "seed"])
     for axes, rows in drawn:
         _cloud(axes, rows)
@@ -113,8 +142,8 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
             f"IsoScore* {run['isoscore_star']:.3f}"
         )
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.5}
-        axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=8, bbox=box)
-    legend(figure, loc="outside upper right", ncols=6, markerscale=2)
+        axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=7, bbox=box)
+    legend(figure, markerscale=2.5)
     about = (
         "Sentence embeddings (first token, last layer) of the validation set, projected on their "
         "mean and on their first "
@@ -127,7 +156,7 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 
 @figure(
     "figure4",
-    title="Stability of IsoScore*",
+    title="IsoScore* by shrinkage and by size of the sample",
     tables=["stability"],
     section="poster, Figure 4",
     caption=(
@@ -140,7 +169,7 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
     """Figure 4: IsoScore* against zeta for a few sample sizes, and against sample size for each
     zeta, a row per cloud.
     """
-    figure, drawn = grid(stability, "setup", 2, size=(4.5, 4.2), sharey="row")
+    figure, drawn = grid(stability, "setup", 2, size=(3.6, 2.5), sharey="row")
     notes = []
     for (left, right), rows in drawn:
         first, sizes = rows.iloc[0], sorted(rows["n"].unique())
@@ -150,7 +179,7 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         zetas = sorted(rows["zeta"].unique())
         names = {z: f"ζ = {z:g}" + ("" if z else " (IsoScore)") for z in zetas}
         once = rows[(rows["zeta"] == zetas[0]) & rows["isoscore_unbiased"].notna()]
-        options: dict[str, Any] = {"band": True, "linewidth": 1.5, "markersize": 5}
+        options: dict[str, Any] = {"band": True, "linewidth": 1.5}
         curve(right, once, "n", "isoscore_unbiased", "without bias", Look("black", "X"), **options)
         _stability(right, rows, "n", "zeta", names)
         right.autoscale(axis="y")
@@ -160,7 +189,7 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         right.set_xscale("log")
         right.xaxis.set_major_locator(FixedLocator([float(n) for n in sizes]))
         right.xaxis.set_minor_locator(NullLocator())
-        right.set_xticklabels([f"{n:,}" for n in sizes], rotation=45, fontsize=8)
+        right.set_xticklabels([f"{n:,}" for n in sizes], rotation=45, fontsize=7)
         right.set_xlabel("points in the sample, n")
         mark_status(right, rows)
         data = "; ".join(text for text in (first["data"], first["embedding"]) if text)
@@ -179,13 +208,13 @@ def _stability(axes: Axes, rows: pd.DataFrame, x: str, lines: str, names: dict[A
         curve(axes, rows[rows[lines] == value], x, "isoscore_star", name, look(i))
     whole = rows["whole"].iloc[0]
     axes.axhline(whole, color="black", ls="--", lw=1, label=f"whole cloud: {whole:.3f}")
-    axes.legend(fontsize=7.5, loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=3)
+    name_lines(axes, axes.lines)
     axes.set_ylim(bottom=0)
 
 
 @figure(
     "figure5",
-    title="Performance against IsoScore*",
+    title="Performance against IsoScore*, by penalty",
     tables=["runs"],
     section="poster, Figure 5",
     caption=(
@@ -214,7 +243,7 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
         # Else all but the largest would fall together
         if means.min() > 0 and means.max() > WIDE * means.min():
             axes.set_xscale("log")
-    legend(figure, title="penalty")
+    legend(figure)
     about = (
         f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in "
         f"all layers{_shrunk(runs)}. "
@@ -225,7 +254,7 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
 
 @figure(
     "figure6",
-    title="Performance by penalty",
+    title="Performance averaged over tasks, by penalty",
     tables=["averages"],
     section="poster, Figure 6",
     caption=(
@@ -238,7 +267,7 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     seeds as dots.
     """
     n_models = averages["setup"].nunique()
-    figure = Figure(figsize=(2.6 * n_models + 4.6, 4.2))
+    figure = Figure(figsize=(1.6 * n_models + 3.4, 2.9))
     axes = figure.subplots()
     names = _distinct_averages(averages)
     long = averages.rename(columns=names).melt(
@@ -250,13 +279,15 @@ def average_performance(averages: pd.DataFrame) -> Figure:
         hue: dict[str, Any] = {"hue": "method", "hue_order": methods, "legend": False}
         data: dict[str, Any] = {"data": long, "x": "setup", "y": "performance", "ax": axes} | hue
         # That of seaborn's dots, which share 0.8 of the place of a model
-        palette, width = COLOURS[: len(methods)], 0.8 * (1 - 1 / len(methods))
-        sns.stripplot(**data, palette=["black"] * len(methods), dodge=True, jitter=False, size=3.5)
+        colours = looks(names)
+        palette = [colours[column].color for column, name in names.items() if name in methods]
+        width = 0.8 * (1 - 1 / len(methods))
+        sns.stripplot(**data, palette=["black"] * len(methods), dodge=True, jitter=False, size=6)
         for line in axes.collections:
             line.set_zorder(3)
         data |= {"errorbar": "sd", "palette": palette, "linestyles": "none", "legend": True}
         sns.pointplot(**data, dodge=width, markers="_", markersize=14, capsize=0.06)
-        sns.move_legend(axes, "upper left", bbox_to_anchor=(1.01, 1), fontsize=8, title=None)
+        sns.move_legend(axes, "upper left", bbox_to_anchor=(1.01, 1), title=None, frameon=False)
     else:
         axes.text(0.5, 0.5, "no task was learned", transform=axes.transAxes, ha="center")
         axes.set_xticks(range(n_models), averages["setup"].unique())
@@ -275,7 +306,7 @@ def average_performance(averages: pd.DataFrame) -> Figure:
 
 @figure(
     "figure7",
-    title="Intrinsic dimension by layer",
+    title="Intrinsic dimension by layer and penalty",
     tables=["layers"],
     section="poster, Figure 7",
     caption=(
@@ -294,14 +325,11 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
         rows = rows.assign(order=rows["kind"].map(order)).sort_values(["order", "strength"])
         for method, selected in rows.groupby("method", sort=False):
             style = _method_look(selected.iloc[0], scale)._replace(marker="o")
-            options: dict[str, Any] = {
-                "linewidth": 2 if selected["kind"].iloc[0] == "none" else 1.5,
-                "markersize": 3.5,
-            }
-            name = _short(str(method))
-            curve(axes, selected, "layer", "sentence_two_nn", name, style, band=True, **options)
+            name, width = _short(str(method)), 2 if selected["kind"].iloc[0] == "none" else 1.5
+            options: dict[str, Any] = {"band": True, "linewidth": width}
+            curve(axes, selected, "layer", "sentence_two_nn", name, style, **options)
         axes.set_ylim(bottom=0)
-    legend(figure, title="penalty")
+    legend(figure)
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
     footnote(figure, about + _notes(layers))
     return figure
@@ -351,30 +379,32 @@ def _chance(axes: Axes, chance: float) -> None:
         axes.text(0.98, 0.02, text, transform=axes.transAxes, **style)
 
 
-def _by_method(
-    table: pd.DataFrame, size: tuple[float, float], xlabel: str, ylabel: str, **options: Any
-) -> tuple[Figure, Panels]:
-    """A figure with one row of panels per setup and one column per method, and each panel with its
-    rows.
+def _by_method(table: pd.DataFrame, xlabel: str, ylabel: str) -> tuple[Figure, Panels]:
+    """A figure with a panel per method, those of a setup in rows of their own, and each panel with
+    its rows.
     """
-    columns = int(table.groupby("setup")["method"].nunique().max())
-    figure, rows = grid(table, "setup", columns, size=size, **options)
-    drawn = []
-    for row, group in rows:
-        methods = list(group.groupby("method", sort=False))
-        hide_unused(row, len(methods))
-        row[0].set_ylabel(f"{_name(group)}\n{ylabel}", fontsize=8.5)
-        for axes, (method, selected) in zip(row, methods, strict=False):
-            axes.set_title(method, loc="left", fontsize=9.5)
-            drawn.append((axes, selected))
-    for axes in rows[-1][0]:
-        axes.set_xlabel(xlabel)
+    figure, drawn = panels(
+        table,
+        "method",
+        rows="setup",
+        title=lambda rows: str(rows["method"].iloc[0]).replace("I-STAR, ", "I-STAR,\n"),
+        size=(1.7, 1.7),
+        per_row=COLUMNS,
+        xlabel=xlabel,
+    )
+    named = set()
+    for axes, rows in drawn:
+        place: Any = axes.get_subplotspec()
+        if place.is_first_col():
+            name = "" if (setup := rows["setup"].iloc[0]) in named else f"{_name(rows)}\n"
+            axes.set_ylabel(name.replace(", ", ",\n") + ylabel, fontsize=8)
+            named.add(setup)
     return figure, drawn
 
 
-def _by_setup(table: pd.DataFrame, **labels: str) -> tuple[Figure, Panels]:
+def _by_setup(table: pd.DataFrame, **labels: Any) -> tuple[Figure, Panels]:
     """A figure with one panel per setup, and each panel with its rows."""
-    return panels(table, size=(4.0, 3.5), title=_name, per_row=COLUMNS, **labels)
+    return panels(table, size=(2.5, 2.3), title=_name, **labels)
 
 
 def _cloud(axes: Axes, rows: pd.DataFrame) -> None:
