@@ -40,7 +40,7 @@ RULES = (
         ("figures", "papers.*.figures", "claims.figures"),
         # to declare a figure: its spec
         ("figures", "palette", "spec", "scrub", "printable", "errors", "files", "tables.spec",
-         "papers.declare", "papers.locations"),
+         "papers.declare", "papers.locations", "claims.scales"),
     ),
 )  # fmt: skip
 

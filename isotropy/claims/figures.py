@@ -15,44 +15,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
+from isotropy.claims.scales import CORRELATION, scale_of
 from isotropy.figures.draw import footnote, heading, whiskers
 from isotropy.figures.names import legend
 from isotropy.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
 from isotropy.papers.declare import figure
 from isotropy.printable import without_remark
 
-COUNTS = "count, obtained / published"
-ISOTROPY = "log₁₀ I(W) (0: isotropic)"
-PERCENT = "accuracy, F1 (%) or Matthews correlation (×100)"
-SIMILARITY = "correlation with people's scores (×100)"
-SCALES = {
-    "pearson_r": "correlation",
-    "spearman_rho": "correlation",
-    "rho": "correlation",
-    "value": "cosine, or share of variance",
-    "lambda_isoscore_rho": "correlation",
-    "n_items": COUNTS,
-    "n_params": COUNTS,
-    "n": COUNTS,
-    "d": COUNTS,
-    "mean_cosine": "mean cosine",
-    "isoscore": "IsoScore or IsoScore*",
-    "isoscore_star": "IsoScore or IsoScore*",
-    "isoscore_star_ratio": "IsoScore* with CosReg over that without",
-    "lid_cosine_published": "local intrinsic dimension, as published",
-    "log10_isotropy": ISOTROPY,
-    "log10_isotropy_sentences": ISOTROPY,
-    "none_log10_isotropy": ISOTROPY,
-    "cluster_log10_isotropy": ISOTROPY,
-    "pearson": SIMILARITY,
-    "spearman": SIMILARITY,
-    "performance": PERCENT,
-    "best": PERCENT,
-    "none_performance": PERCENT,
-    "cluster_performance": PERCENT,
-}
-"""Column of a claim -> axis label of its panel; columns with the same label share a panel, and any
-other column has a panel of its own."""
 ROW_HEIGHT = 0.33  # height of a row in inches
 AXIS_ROWS = 3  # rows that the axis and label of a panel take
 LABEL_CHARACTERS = {"published": 66, "scorecard": 78}  # width of the lines of a sentence
@@ -73,7 +42,7 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     """
     shown = verdicts.dropna(subset=["published", "obtained"])
     shown = shown.assign(
-        scale=shown["column"].map(lambda c: SCALES.get(c, c)), row=_row_names(shown)
+        scale=shown["column"].map(lambda c: scale_of(c).label), row=_row_names(shown)
     )
     groups = [rows for _, rows in shown.groupby("scale", sort=False)]
     heights = [len(rows) + AXIS_ROWS for rows in groups] or [AXIS_ROWS]
@@ -106,9 +75,9 @@ def _row_names(verdicts: pd.DataFrame) -> pd.Series:
 
 def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
     """Draw a row per verdict: an open diamond for the published number, a dot and bar for ours."""
-    scale = rows["scale"].iloc[0]
+    scale = scale_of(rows["column"].iloc[0])
     values = rows[["published", "obtained", "low", "high"]].astype(float)
-    if scale == COUNTS:
+    if scale.relative:
         values = values.div(values["published"], axis=0)
     values["y"] = np.arange(len(rows))
     diamond: dict[str, Any] = {"marker": "D", "s": 44, "facecolors": "none", "edgecolors": "black"}
@@ -126,13 +95,13 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
         axes.scatter(runs, position, 36, "#777777", marker="|", label="a run", lw=1)
     axes.set_yticks(values["y"], rows["row"], fontsize=7)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel(scale)
-    if scale == "correlation":
+    axes.set_xlabel(scale.label)
+    if scale == CORRELATION:
         axes.set_xlim(-1.1, 1.1)
         axes.xaxis.set_major_locator(MultipleLocator(0.5))
-    elif scale == COUNTS:
+    elif scale.relative:
         axes.set_xlim(0, max(1.1, 1.05 * values["obtained"].max()))
-    elif scale == ISOTROPY:
+    elif scale.axis == "symlog":
         axes.set_xscale("symlog", linthresh=1)
 
 

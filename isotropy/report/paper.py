@@ -17,6 +17,7 @@ from isotropy.figures.spec import FigureSpec
 from isotropy.files import record_path
 from isotropy.papers.locations import package
 from isotropy.provenance.record import read_record
+from isotropy.report.forest import forest
 from isotropy.report.pictures import size
 from isotropy.report.site import SORTABLE
 from isotropy.report.verdicts import count_groups, count_words, group_statements, select_by_origin
@@ -24,7 +25,7 @@ from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import format_cell
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
-SCRIPTS = SORTABLE
+SCRIPTS = (*SORTABLE, "forest.js")
 LONGEST_TABLE = 30
 """Most rows of a table that is shown whole; of others the first FIRST_ROWS are shown."""
 FIRST_ROWS = 10
@@ -41,10 +42,12 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
     paper_statements = group_statements(verdicts[verdicts["paper"] == spec.paper])
+    with_number = [s for s in paper_statements if s["head"]["group"] != "none"]
     figures, tables = inputs("figures"), inputs("tables")
     return {
         "paper": next(paper for paper in spec.papers if paper.key == spec.paper),
-        "statements": [s for s in paper_statements if s["head"]["group"] != "none"],
+        "n_statements": len(with_number),
+        "forest": forest(with_number),
         "left_out": [s["head"] for s in paper_statements if s["head"]["group"] == "none"],
         "counts": _counts(paper_statements),
         "figures": [

@@ -1,6 +1,4 @@
-"""Prepare verdicts for pages: statements and their cases, each with its numbers, and a small plot
-of the published value beside ours.
-"""
+"""Prepare verdicts for pages: statements and their cases, each with its numbers as text."""
 
 from __future__ import annotations
 
@@ -12,14 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from isotropy.claims.scales import scale_of
 from isotropy.claims.wording import expectation, explanation
 from isotropy.palette import GROUPS, SIGNS
 from isotropy.tables.write import format_cell
 
-PLOT_WIDTH, PLOT_MARGIN = 160, 8
 MAX_DECIMALS = 6
-MOST_LINES = 24
-"""Most lines in the plot of a statement's cases; a statement with more has no plot."""
 
 
 def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
@@ -41,7 +37,8 @@ def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
                 reason = f"{case['reason']}{' them' if case['missing_case'] else ''}"
                 left_out.setdefault(reason, []).append(case)
         _move_shared_facts(head, attempted)
-        head["plots"] = _statement_plot([row for row in raw if not row["overall"]])
+        if not head["obtained"]:
+            head["published"], head["obtained"] = _span(attempted, "published"), _span(attempted)
         result.append(
             {
                 "head": head,
@@ -60,11 +57,13 @@ def _labels(head: dict[str, Any], cases: list[dict[str, Any]]) -> list[str]:
     counts = Counter(statements)
     if len(counts) == 1 and len(cases) > 1 and all(case["setup"] for case in cases):
         return [case["setup"] for case in cases]
-    statements = [
-        f"{statement} ({case['setup']})" if counts[statement] > 1 and case["setup"] else statement
+    short = dict(zip(counts, labels(list(counts)), strict=True))
+    return [
+        f"{short[statement]} ({case['setup']})"
+        if counts[statement] > 1 and case["setup"]
+        else short[statement]
         for statement, case in zip(statements, cases, strict=True)
     ]
-    return labels(statements)
 
 
 def _set_addresses(cases: list[dict[str, Any]], taken: set[str]) -> None:
@@ -176,7 +175,8 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
         "setup": row["setup"],
         "table": row["table"] if row["record"] else "",
         "facts": _facts(row),
-        "plot": _plot(row),
+        "scale": (scale := scale_of(row["column"])),
+        "values": _values(row, relative=scale.relative),
     }
 
 
@@ -248,43 +248,23 @@ def print_minus(number: str) -> str:
     return re.sub("(?<!e)-", "\N{MINUS SIGN}", number)
 
 
-def _plot(row: dict[str, Any]) -> dict[str, float] | None:
-    """Positions of the published value or bound, our value and its interval on a line of
-    PLOT_WIDTH; None if there is only one number to show.
+def _span(claims: list[dict[str, Any]], name: str = "obtained") -> str:
+    """The smallest and the largest number of claims, in three digits; empty without numbers."""
+    numbers = sorted(claim["values"][name] for claim in claims if name in claim["values"])
+    return " to ".join(dict.fromkeys(_brief(number) for number in numbers[:1] + numbers[-1:]))
+
+
+def _brief(number: float) -> str:
+    """Three digits of a number; those below a million without an exponent."""
+    is_long = 1e3 <= abs(number) < 1e6
+    return print_minus(f"{number:,.0f}" if is_long else f"{number:.3g}")
+
+
+def _values(row: dict[str, Any], *, relative: bool) -> dict[str, float]:
+    """Numbers of a claim that a plot shows, by name; with `relative`, as ratios to the published
+    one. Empty if we have no number.
     """
-    values = _values(row)
-    return None if values is None else next(iter(_scaled([values])), None)
-
-
-def _values(row: dict[str, Any]) -> dict[str, float] | None:
-    """Values of a claim that a plot shows; None if we have no number."""
-    if not math.isfinite(row["obtained"]):
-        return None
-    low, high = (row["obtained"] if math.isnan(row[end]) else row[end] for end in ("low", "high"))
-    values = {
-        "published": row["published"],
-        "bound": row["bound"],
-        "low": low,
-        "high": high,
-        "obtained": row["obtained"],
-    }
-    return {name: value for name, value in values.items() if math.isfinite(value)}
-
-
-def _scaled(rows: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Scale values to positions on a line of PLOT_WIDTH; empty if all values are equal."""
-    values = [value for row in rows for value in row.values()]
-    if not values or max(values) == min(values):
-        return []
-    start, scale = min(values), (PLOT_WIDTH - 2 * PLOT_MARGIN) / (max(values) - min(values))
-    return [
-        {name: round(PLOT_MARGIN + (value - start) * scale) for name, value in row.items()}
-        for row in rows
-    ]
-
-
-def _statement_plot(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Plot positions of the cases that have a published value, on one scale."""
-    compared = [v for row in rows if (v := _values(row)) and "published" in v]
-    comparable = len({row["column"] for row in rows}) == 1 and len(compared) <= MOST_LINES
-    return _scaled(compared) if comparable else []
+    unit = row["published"] if relative else 1.0
+    names = ("published", "bound", "low", "high", "obtained")
+    values = {name: row[name] / unit for name in names if math.isfinite(row[name] / unit)}
+    return values if "obtained" in values else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.claims.evaluate import NO_NUMBER_FOR, SCHEMA
+from isotropy.claims.evaluate import NO_NUMBER_FOR, SCHEMA, _describe_column
+from isotropy.claims.read import read_claims
+from isotropy.claims.scales import _SCALES, scale_of
 from isotropy.palette import STATUS, VERDICTS
+from isotropy.papers.registry import papers
 from isotropy.report import overview
+from isotropy.report.forest import forest
 from isotropy.report.paper import _constant
 from isotropy.report.provenance import _packages
 from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
@@ -58,19 +63,51 @@ def test_statement_has_overall_verdict_and_cases() -> None:
     assert list(result["left_out"]) == ["the study makes no number for them"]
     assert result["head"]["word"] == "inconsistent"  # on a stand-in nothing is contradicted
     assert count_groups([result]) == {"holds": 0, "fails": 1, "undecided": 0, "none": 0}
-    # Positions of the published number, our interval and number, from 8 to 152.
-    assert result["cases"][0]["plot"] == {"published": 8, "low": 56, "high": 152, "obtained": 104}
+    values = {"published": 1.0, "low": 1.5, "high": 2.5, "obtained": 2.0}
+    assert result["cases"][0]["values"] == values
 
 
-def test_bound_of_a_claim_is_drawn() -> None:
-    row = claim("a", "consistent", obtained=-1.0, low=-2.0, high=0.0)
-    below = statement(HEAD, row | {"side": "below", "bound": 2.0})
-    assert below["cases"][0]["plot"] == {"bound": 152, "low": 8, "high": 80, "obtained": 44}
-    assert below["cases"][0]["facts"]["expected"] == "< 2"
-    tiny = statement(HEAD, row | {"side": "below", "bound": 1e-06})["cases"][0]
-    assert tiny["plot"]["bound"] == 152
+def test_bound_of_a_claim_is_shown() -> None:
+    row = claim("a", "consistent", obtained=-1.0, low=-2.0, high=0.0, side="below")
+    below = statement(HEAD, row | {"bound": 2.0})["cases"][0]
+    assert below["values"] == {"bound": 2.0, "low": -2.0, "high": 0.0, "obtained": -1.0}
+    assert below["facts"]["expected"] == "< 2"
+    tiny = statement(HEAD, row | {"bound": 1e-06})["cases"][0]
     assert tiny["facts"]["expected"] == "< 1e-06"
-    assert statement(HEAD, claim("a", "undecided", obtained=1.0))["cases"][0]["plot"] is None
+
+
+@pytest.mark.parametrize(
+    "column", ["pearson_r", "relative_error", "orders_gain", "n_items", "isoscore_gain"]
+)
+def test_numbers_on_a_scale_keep_their_order_on_its_axis(column: str) -> None:
+    """Those below zero lie at the left end of a logarithmic axis; ticks ascend."""
+    numbers = np.random.default_rng(0).uniform(-1, 1, 40)
+    rows = [
+        claim(name, "consistent", statement_id=name, overall=True, column=column, **values)
+        for name, values in (
+            (f"s{i}", {"obtained": number, "published": 0.5}) for i, number in enumerate(numbers)
+        )
+    ]
+    (group,) = forest(group_statements(pd.DataFrame(rows)))
+    marks = [s["head"]["marks"]["lines"][0]["obtained"] for s in group["statements"]]
+    drawn = np.maximum(numbers, 0) if scale_of(column).axis == "log" else numbers
+    assert all(a[1] <= b[1] for a, b in pairwise(sorted(zip(drawn, marks, strict=True))))
+    assert all(0 <= position <= 100 for position in marks)
+    ticks = [position for position, _ in group["ticks"]]
+    assert ticks == sorted(set(ticks))
+    assert 2 <= len(ticks) <= 9
+
+
+def test_numbers_of_cases_are_summed_up_as_a_range() -> None:
+    rows = [claim(n, "consistent", obtained=v) for n, v in (("a", 0.25), ("b", -4e3), ("c", 3e12))]
+    assert statement(HEAD, *rows)["head"]["obtained"] == "−4,000 to 3e+12"
+
+
+def test_every_column_of_a_claim_has_a_scale() -> None:
+    """And every column that has a scale is that of a claim."""
+    quantities = [c.quantity for paper in papers() for c in read_claims(paper) if c.quantity]
+    assert {_describe_column(quantity) for quantity in quantities} == set(_SCALES)
+    assert scale_of("a_column").label == "a column"
 
 
 def test_cases_with_equal_ids_have_different_addresses() -> None:

@@ -10,9 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from isotropy.palette import GROUPS
 from isotropy.papers.registry import papers
 from isotropy.provenance.identity import MARK
 from isotropy.provenance.record import read_record
@@ -32,6 +34,21 @@ EVERY_LINEAGE_IS_FILLED = (
     "[...document.querySelectorAll('.lineage, .lineage details')]"
     ".every(one => !one.open || one.querySelector('li'))"
 )
+POSITIONS = """[...document.querySelectorAll('.forest .group')].map(group => {
+  const middle = one => (box => box.left + box.width / 2)(one.getBoundingClientRect());
+  const dots = row => [...row.querySelectorAll(':scope > .strip circle')].map(middle);
+  group.querySelectorAll('details').forEach(one => one.open = true);
+  return {
+    ticks: [...group.querySelectorAll('.axis text')].map(one => [one.textContent, middle(one)]),
+    statements: [...group.querySelectorAll('details.statement')].flatMap(one => {
+      const cases = [...one.querySelectorAll('.cases > li')].flatMap(dots);
+      const own = dots(one.querySelector('summary'));
+      return cases.length ? [[one.id, true, own], [one.id, true, cases]] : [[one.id, false, own]];
+    }),
+  };
+})"""
+"""Reads the ticks of each axis and the dots of each row: of a statement its id, whether the dots
+are those of its cases, and where they are."""
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'&{{ 7 * 7 }}"
 
 
@@ -66,6 +83,16 @@ def rendered(
     folder = path.parent.relative_to(smoke.folder)
     content = module.content(spec, inputs, folder)
     return render(spec, content, folder, MARK + record.id, getattr(module, "SCRIPTS", ()))
+
+
+def read_number(text: str) -> float:
+    """Read the label of a tick, such as `−0.5` or `10⁻³`."""
+    text = text.replace("\N{MINUS SIGN}", "-")
+    power = re.fullmatch("(-?)10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", text)
+    if power is None:
+        return float(text)
+    digits = power[2].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    return float(f"{power[1]}1e{digits}")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -312,6 +339,81 @@ def test_figures_enlarge_and_tables_sort(smoke: Workflow, browser: Browser) -> N
     assert visit.problems == []
 
 
+@pytest.mark.parametrize("key", [paper.key for paper in papers()])
+def test_forest_plots_show_numbers_where_their_axis_says(
+    key: str, smoke: Workflow, browser: Browser
+) -> None:
+    """On a desk and a phone, the dots of statements and cases lie where the labels of the common
+    axis say, which this test reads off the page."""
+    verdicts = pd.read_csv(smoke.folder / "results/claims.csv")
+    attempted = verdicts[(verdicts["paper"] == key) & (verdicts["word"] != "not attempted")]
+    visit = Visit(browser, smoke.folder / "results")
+    n_compared = 0
+    for width in (WIDTHS["phone"], WIDTHS["desk"]):
+        visit.page.set_viewport_size({"width": width, "height": 900})
+        page = visit.open(f"site/{key}.html")
+        for group in page.evaluate(POSITIONS):
+            labels = [(read_number(text), x) for text, x in group["ticks"]]
+            is_log = all(number > 0 for number, _ in labels)
+            where = np.log10 if is_log else float
+            places = np.array([where(number) for number, _ in labels])
+            (slope, start), rest, *_ = np.polyfit(places, [x for _, x in labels], 1, full=True)
+            if len(rest) and rest[0] > 4:
+                continue  # neither linear nor logarithmic
+            for name, cases, dots in group["statements"]:
+                rows = attempted[attempted["statement_id"] == name]
+                numbers = rows.loc[rows["overall"] != cases, "obtained"]
+                left = min(x for _, x in labels)
+                expected = [
+                    start + slope * where(value) if value > 0 or not is_log else left
+                    for value in numbers.dropna()
+                ]
+                assert np.allclose(np.maximum(expected, left), dots, atol=1.5), name
+                n_compared += len(dots)
+    assert n_compared > 10
+    assert visit.problems == []
+
+
+def test_statements_are_ordered_by_verdict_and_opened_by_keyboard(
+    smoke: Workflow, browser: Browser
+) -> None:
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open("site/mickus2024.html")
+    words = page.locator(".forest details.statement > summary .verdict")
+    before = words.all_inner_texts()
+    page.get_by_label("by verdict").check()
+    groups = [
+        group.locator("summary .verdict").all_inner_texts()
+        for group in page.locator(".forest .group").all()
+    ]
+    ranks = [[list(GROUPS).index(word[2:]) for word in group] for group in groups]
+    assert all(group == sorted(group) for group in ranks)
+    assert [group[0] for group in ranks] == sorted(group[0] for group in ranks)
+    page.get_by_label("by section").check()
+    assert words.all_inner_texts() == before
+    statement = page.locator("#mickus2024-pearson")
+    statement.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert statement.locator(".cases li svg").first.is_visible()
+    page.keyboard.press("Space")
+    assert not statement.locator(".cases li svg").first.is_visible()
+    page = visit.open("site/mickus2024.html#mickus2024-spearman")
+    assert page.locator("#mickus2024-spearman .cases").is_visible()
+    assert visit.problems == []
+
+
+def test_statements_of_a_paper_print_on_two_pages(
+    smoke: Workflow, browser: Browser, tmp_path: Path
+) -> None:
+    for paper in papers():
+        page = Visit(browser, smoke.folder / "results").open(f"site/{paper.key}.html")
+        page.evaluate(
+            "document.querySelectorAll('#claims ~ section, footer').forEach(one => one.remove())"
+        )
+        printed = page.pdf(format="A4", margin=dict.fromkeys(("top", "bottom"), "15mm"))
+        assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 2, paper.key
+
+
 def test_overview_leads_to_numbers_digests_and_code_in_three_clicks(
     smoke: Workflow, browser: Browser
 ) -> None:
@@ -322,7 +424,7 @@ def test_overview_leads_to_numbers_digests_and_code_in_three_clicks(
     page.locator(".card h2 a").first.click()
     page.locator("#mickus2024-pearson > summary").click()
     case = page.locator("#mickus2024-pearson .cases li").first
-    assert re.search(r"published −0\.808, here −0\.\d+", case.inner_text())
+    assert re.search(r"published −0\.808\s+here −0\.\d+", case.inner_text())
     page = visit.open("index.html")
     page.get_by_role("link", name="Sources", exact=True).first.click()
     section = page.locator("#polarity")
