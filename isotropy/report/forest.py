@@ -135,13 +135,14 @@ def _marks(claims: list[dict[str, Any]], scale: Scale, axis: Axis) -> dict[str, 
     positions = [
         {name: axis.position(value) for name, value in claim["values"].items()} for claim in drawn
     ]
-    steps = np.linspace(14, 86, len(drawn)) if len(drawn) > 1 else [50.0]
+    height = min(max(LINE_HEIGHT * len(drawn), MIN_HEIGHT), MAX_HEIGHT)
+    step = height / max(len(drawn), 1)
     return {
-        "height": min(max(LINE_HEIGHT * len(drawn), MIN_HEIGHT), MAX_HEIGHT),
+        "height": height,
         "bounds": sorted({p["bound"] for p in positions if "bound" in p}),
         "lines": [
-            {"group": claim["group"], "y": round(float(y), 1), **position}
-            for claim, position, y in zip(drawn, positions, steps, strict=False)
+            {"group": claim["group"], "y": round((i + 0.5) * step), **position}
+            for i, (claim, position) in enumerate(zip(drawn, positions, strict=True))
         ],
     }
 

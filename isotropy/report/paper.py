@@ -26,7 +26,7 @@ from isotropy.tables.write import format_cell
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
 SCRIPTS = (*SORTABLE, "forest.js")
-LONGEST_TABLE = 30
+LONGEST_TABLE = 24
 """Most rows of a table that is shown whole; of others the first FIRST_ROWS are shown."""
 FIRST_ROWS = 10
 
