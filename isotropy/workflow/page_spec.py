@@ -13,7 +13,7 @@ from isotropy.tables.spec import TableSpec
 
 Inputs = Callable[[str], list[Path]]
 """Function that gives the paths of a named input of a page."""
-Kind = Literal["overview", "paper", "claims", "scorecard", "sources", "provenance"]
+Kind = Literal["overview", "paper", "claims", "scorecard", "sources", "provenance", "glossary"]
 
 
 class PaperEntry(Strict):
@@ -54,6 +54,8 @@ class PageSpec(Spec):
     """Decisions and deviations of the study, as Markdown from the paper's docs page."""
     protocol: list[Line] = []
     """The study's protocol, line by line, beside the paper's."""
+    glossary: dict[str, str] = {}
+    """Words and their meanings."""
     locked: dict[str, str] = {}
     """Version of each package in `requirements.lock`."""
 

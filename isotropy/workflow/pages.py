@@ -25,7 +25,7 @@ Tables = Mapping[str, TableSpec]
 
 INDEX = "index"
 RUN = "site/run"
-OWN_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance")
+OWN_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance", "glossary")
 """Pages besides the overview and one for each paper."""
 FROM_DOCS = ("## What did we decide", "## Where do we deviate")
 """Sections of a paper's docs page that its page shows."""
@@ -53,6 +53,9 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
             return PageSpec(kind=kind, study=study, papers=entries)
         case ["site", "not-attempted"]:
             return PageSpec(kind="claims", study=study, papers=entries, attempted=False)
+        case ["site", "glossary"]:
+            words = _glossary(parts.project / "docs" / "glossary.md")
+            return PageSpec(kind="glossary", study=study, papers=entries, glossary=words)
         case ["site", key] if key in KEYS:
             return PageSpec(
                 kind="paper",
@@ -85,6 +88,8 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
             return {**run, **lineage}
         case ["site", "sources"]:
             return lineage
+        case ["site", "glossary"]:
+            return claims  # says whether the study is a rehearsal
         case ["site", "scorecard"]:
             own = [figure_file("claims/scorecard")]
             return {"scorecard": [table_file("scorecard")], "figures": own}
@@ -140,3 +145,9 @@ def _decisions(page: Path) -> str:
     text = page.read_text("utf8") if page.is_file() else ""
     sections = re.split(r"^(?=## )", text, flags=re.M)
     return "\n".join(section for section in sections if section.startswith(FROM_DOCS))
+
+
+@cache
+def _glossary(page: Path) -> dict[str, str]:
+    """Words and their meanings, from the table of a docs page."""
+    return dict(re.findall(r"^\| ([a-z -]+) \| ([^|]+) \| `", page.read_text("utf8"), re.M))
