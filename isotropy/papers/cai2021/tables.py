@@ -43,6 +43,7 @@ _SETUP_FACTS = {"dataset", "embedding", "layer", "data", "model", "status", "dev
 
 @table(
     "table3",
+    title="Local intrinsic dimension",
     tables=["layers", "vectors"],
     published=True,
     repeats="seeds",
@@ -84,6 +85,7 @@ def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame)
 
 @table(
     "reference",
+    title="IsoScore and mean cosine beside Rudman et al. (2022)",
     tables=["layers"],
     published=True,
     section="3",
@@ -113,6 +115,7 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "directions",
+    title="What the claims test, by layer",
     tables=["layers"],
     repeats="seeds",
     section="3 to 5",
@@ -245,6 +248,7 @@ def _published_values(rows: pd.DataFrame, published: pd.DataFrame, quantity: str
 
 @table(
     "layers",
+    title="Every score of every layer",
     runs="layers",
     kind="layer",
     section="3 to 5",
@@ -259,6 +263,7 @@ def layers(runs: LayerRuns) -> pd.DataFrame:
 
 @table(
     "variants",
+    title="Every score of every layer, with variants",
     runs="layers",
     kind="layer",
     needs="variants",
@@ -297,6 +302,7 @@ def variant_directions(variants: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "turns",
+    title="Statements that a variant turns",
     tables=["variants"],
     needs="variants",
     section="3 to 5",
@@ -366,6 +372,7 @@ def _without_variants(table: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "silhouettes",
+    title="Silhouettes by number of clusters",
     runs="layers",
     kind="layer",
     part="silhouettes",
@@ -379,6 +386,7 @@ def silhouettes(runs: LayerRuns) -> pd.DataFrame:
 
 @table(
     "points",
+    title="Tokens in a plane",
     runs="layers",
     kind="layer",
     part="points",
@@ -397,6 +405,7 @@ def points(runs: LayerRuns) -> pd.DataFrame:
 
 @table(
     "vectors",
+    title="Local intrinsic dimension of static vectors",
     runs="vectors",
     kind="vectors",
     section="Table 3",

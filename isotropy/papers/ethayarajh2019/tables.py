@@ -91,6 +91,7 @@ STATEMENTS: dict[str, tuple[str, str, float, bool]] = {
 
 @table(
     "statements",
+    title="In how many layers each statement holds",
     tables=["measures"],
     section="4",
     caption=(
@@ -121,6 +122,7 @@ def statements(measures: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "table1",
+    title="Static vectors on word similarity",
     runs="static",
     kind="static_words",
     published=True,
@@ -319,6 +321,7 @@ def stop_words(runs: LayerRuns) -> pd.DataFrame:
 
 @table(
     "measures",
+    title="What the claims test, by layer",
     tables=["layers"],
     published=True,
     section="4",
@@ -354,6 +357,7 @@ def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "layers",
+    title="Every score of every layer",
     runs="layers",
     kind="contexts",
     section="3, 4",
@@ -371,6 +375,7 @@ def layers(runs: LayerRuns) -> pd.DataFrame:
 
 @table(
     "dimensions",
+    title="Dimensions that contribute most to the mean cosine",
     runs="layers",
     kind="contexts",
     part="dimensions",

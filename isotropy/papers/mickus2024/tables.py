@@ -48,6 +48,7 @@ ENCODERS = {
 
 @table(
     "table1",
+    title="Items and trainable parameters",
     runs="section3",
     kind="trajectory",
     published=True,
@@ -90,6 +91,7 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "correlations",
+    title="Correlation of IsoScore and silhouette",
     tables=["trajectories"],
     published=True,
     repeats="seeds",
@@ -182,6 +184,7 @@ def seeds(table: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "table2",
+    title="Items and trainable parameters of GLUE tasks",
     runs="glue",
     kind="trajectory",
     published=True,
@@ -221,6 +224,7 @@ def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "table3",
+    title="Correlation on GLUE tasks",
     tables=["correlations-glue"],
     published=True,
     needs="glue",
@@ -262,6 +266,7 @@ def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "sensitivity",
+    title="The correlation with one thing changed",
     tables=["trajectories", "trajectories-sensitivity"],
     published=True,
     needs="sensitivity",
@@ -356,6 +361,7 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
 
 @table(
     "nested_classes",
+    title="Equation 5 on nested classes",
     section="B",
     caption=(
         "The objective of equation 5 against that of equation 1, which it is said to bound from "
@@ -399,6 +405,7 @@ def nested_classes() -> pd.DataFrame:
 
 @table(
     "simplices",
+    title="Clusters on the vertices of a simplex",
     section="2",
     caption=(
         "IsoScore and silhouette of K equal clusters on the vertices of a simplex in d "
@@ -496,6 +503,7 @@ def limits(runs: Trajectories) -> pd.DataFrame:
 
 @table(
     "controls",
+    title="Shuffled labels, noise and the number of classes",
     runs="controls",
     kind="trajectory",
     repeats="controls.seeds",
@@ -580,6 +588,7 @@ def _correlate(steps: pd.DataFrame) -> dict[str, float]:
 
 @table(
     "trajectories",
+    title="Scores after each update",
     runs="section3",
     kind="trajectory",
     section="3.2",

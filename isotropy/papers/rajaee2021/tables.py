@@ -130,6 +130,7 @@ def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "table2",
+    title="Similarity and isotropy by method",
     tables=["measurements"],
     published=True,
     section="Tables 2 and 6",
@@ -160,6 +161,7 @@ def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "table1",
+    title="Isotropy by number of clusters",
     tables=["measurements"],
     published=True,
     needs="cluster-counts",
@@ -192,6 +194,7 @@ def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "table5",
+    title="Isotropy by layer",
     tables=["measurements"],
     published=True,
     needs="isotropy-by-layer",
@@ -247,6 +250,7 @@ def against_input(table5: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "table3",
+    title="Classification on frozen features",
     tables=["convergence"],
     published=True,
     needs="classification",
@@ -298,6 +302,7 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "finetuning",
+    title="Fine-tuning with the method inside",
     tables=["cls_layers"],
     runs="clustered",
     kind="finetuned",
@@ -665,6 +670,7 @@ def _classification_setup(run: ClassificationFacts) -> str:
 
 @table(
     "tuning",
+    title="Numbers of clusters and components tried",
     runs="tuning",
     kind="tuning",
     needs="tuning",
@@ -692,6 +698,7 @@ def tuning(runs: TunedRuns) -> pd.DataFrame:
 
 @table(
     "measurements",
+    title="Every measurement",
     runs="similarity",
     kind="similarity",
     repeats="n_clusterings",
@@ -709,6 +716,7 @@ def measurements(runs: MeasuredRuns) -> pd.DataFrame:
 
 @table(
     "words",
+    title="Tokens in a plane, before and after",
     runs="plotted",
     kind="similarity",
     part="points",
@@ -725,6 +733,7 @@ def words(runs: MeasuredRuns) -> pd.DataFrame:
 
 @table(
     "convergence",
+    title="Classification by epoch",
     runs="classification",
     kind="classified",
     needs="classification",

@@ -44,6 +44,7 @@ _CASE = ["setup", "seed", *_ABOUT]
 
 @table(
     "table1",
+    title="Performance by model, task and method",
     tables=["runs"],
     section="Table 1",
     caption=(
@@ -93,6 +94,7 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "averages",
+    title="Performance averaged over tasks",
     tables=["runs"],
     runs="finetune",
     kind="finetuned",
@@ -260,6 +262,7 @@ def _mean(values: Iterable[float]) -> float:
 
 @table(
     "directions",
+    title="How scores go with lambda",
     tables=["runs"],
     repeats="seeds",
     section="4, 5",
@@ -358,6 +361,7 @@ def cosreg(table: pd.DataFrame) -> pd.DataFrame:
 
 @table(
     "shrinkage",
+    title="Performance with shrinkage, less that without",
     tables=["runs"],
     repeats="seeds",
     section="appendix",
@@ -661,6 +665,7 @@ def _correlation(
 
 @table(
     "runs",
+    title="Every fine-tuned model",
     runs="finetune",
     kind="finetuned",
     part="layers",
@@ -701,6 +706,7 @@ def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 @table(
     "layers",
+    title="Every fine-tuned model by layer",
     runs="finetune",
     kind="finetuned",
     part="layers",
@@ -714,6 +720,7 @@ def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 @table(
     "activations",
+    title="Mean activations of the last layer",
     runs="shown",
     kind="finetuned",
     part="layers",
@@ -740,6 +747,7 @@ def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 @table(
     "points",
+    title="Sentence embeddings in a plane",
     runs="shown",
     kind="finetuned",
     part="points",
@@ -761,6 +769,7 @@ def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
 
 @table(
     "stability",
+    title="IsoScore* of samples by size and zeta",
     runs="stability",
     kind="stability",
     section="poster, Figure 4",
