@@ -239,9 +239,13 @@ def package_module(paper, name):
 
 
 def page_modules(wildcards):
-    """Return the modules that render the pages."""
+    """Return the modules that render the pages, and those with the figures that pages show the
+    source of.
+    """
+    kinds = {PLAN.spec(stem).kind for stem in PLAN.batch("site")}
     return sorted(
-        {f"isotropy.report.{PLAN.spec(stem).kind}" for stem in PLAN.batch("site")}
+        [f"isotropy.report.{kind}" for kind in kinds]
+        + [f"{package(key)}.figures" for key in KEYS]
     )
 
 

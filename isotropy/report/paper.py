@@ -4,6 +4,7 @@ paper is silent.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from markupsafe import Markup
 from isotropy.figures.spec import FigureSpec
 from isotropy.files import record_path
 from isotropy.papers.locations import package
+from isotropy.papers.registry import paper
 from isotropy.provenance.record import read_record
 from isotropy.report.forest import forest
 from isotropy.report.pictures import size
@@ -44,6 +46,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     paper_statements = group_statements(verdicts[verdicts["paper"] == spec.paper])
     with_number = [s for s in paper_statements if s["head"]["group"] != "none"]
     figures, tables = inputs("figures"), inputs("tables")
+    sources = _sources(paper(str(spec.paper)).folder / "figures.py")
     return {
         "paper": next(paper for paper in spec.papers if paper.key == spec.paper),
         "n_statements": len(with_number),
@@ -51,7 +54,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "left_out": [s["head"] for s in paper_statements if s["head"]["group"] == "none"],
         "counts": _counts(paper_statements),
         "figures": [
-            _figure(entry, path, note, folder)
+            {**_figure(entry, path, note, folder), "source": sources[entry.function]}
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
         ],
         "tables": [
@@ -116,6 +119,17 @@ def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str
         **_entry(entry, path, folder, "figures"),
         "size": size(path),
         "note": note.read_text("utf8"),
+    }
+
+
+def _sources(module: Path) -> dict[str, str]:
+    """The text of each decorated function of a module, by name."""
+    text = module.read_text("utf8")
+    lines = text.splitlines()
+    return {
+        node.name: "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno])
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.decorator_list
     }
 
 

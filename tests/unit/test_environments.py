@@ -79,7 +79,8 @@ def loaded_by_name(project: Path, rule: str) -> list[str]:
     if match := re.fullmatch(r"make_(tables)_(\w+)|draw_(figures)_(\w+)", rule):
         return [f"{package(match[2] or match[4])}.{match[1] or match[3]}"]
     if rule == "write_pages":
-        return [f"isotropy.report.{kind}" for kind in get_args(Kind)]
+        figures = [f"{package(key)}.figures" for key in KEYS]
+        return [*(f"isotropy.report.{kind}" for kind in get_args(Kind)), *figures]
     named = {
         "readers": [f"{READERS}.{name.replace('-', '_')}" for name in known_formats()],
         "protocol": [f"isotropy.papers.{key}.protocol" for key in KEYS],

@@ -118,6 +118,7 @@ def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     html = render(spec, result, Path("results/site"), "record:" + "0" * 64)
     assert "<script>alert" not in html
     assert html.count('<th scope="col">') == 4
+    assert html.count('href="claims.html#') == table["id"].nunique() + len(table)  # and cells
     assert "figures/claims/scorecard.svg" in html
     assert paper("mickus2024").title in html
     use_style()
