@@ -213,6 +213,15 @@ def result_files(folder, suffix):
     return [f"results/{stem}{suffix}" for stem in PLAN.batch(folder)]
 
 
+def text_files(folder):
+    """Return the notes on the figures in a folder, and the scripts with the values of those that
+    readers can explore, by the names of these outputs.
+    """
+    explored = [s for s in PLAN.batch(folder) if PLAN.spec(s).interactive]
+    values = [f"results/{stem}.js" for stem in explored]
+    return {"note": result_files(folder, ".txt"), "values": values}
+
+
 def report_outputs(folder, suffix):
     """Return these files as outputs for `snakemake --report`, with their sections and captions."""
     kind, paper = folder.split("/")

@@ -1,6 +1,6 @@
 """figures: drawn from tables only. Needs: the tables that each figure declares in figures.py of its
-paper. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png, and a description in .txt. One
-job draws all figures of a paper.
+paper. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png, and a description in .txt;
+.js for those that readers can explore. One job draws all figures of a paper.
 """
 
 for paper in papers_with("figures"):
@@ -12,10 +12,10 @@ for paper in papers_with("figures"):
         input:
             batch_inputs(f"figures/{paper}"),
         output:
+            **text_files(f"figures/{paper}"),
             pdf=result_files(f"figures/{paper}", ".pdf"),
             svg=report_outputs(f"figures/{paper}", ".svg"),
             png=result_files(f"figures/{paper}", ".png"),
-            note=result_files(f"figures/{paper}", ".txt"),
             record=result_files(f"figures/{paper}", ".record.json"),
         log:
             f"results/logs/figures/{paper}.log",

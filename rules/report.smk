@@ -1,5 +1,6 @@
 """report: web pages with all results. Needs: all figures, tables and verdicts. Gives:
-results/index.html, results/site/{page}.html; results/site/run.json, run.lineage.json and
+results/index.html, results/site/{page}.html; results/index.explore.js, which draws interactive
+figures; results/site/run.json, run.lineage.json and
 run.graph.js, which describe all jobs: time, machine and inputs."""
 
 
@@ -34,6 +35,7 @@ rule write_pages:
         batch_inputs("site"),
     output:
         page=result_files("site", ".html"),
+        explore="results/index.explore.js",
         record=result_files("site", ".record.json"),
     log:
         "results/logs/report/pages.log",

@@ -12,7 +12,7 @@ figures in the order of the modules.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,6 +76,7 @@ def figure(
     caption: str,
     title: str,
     tables: Sequence[str] = (),
+    interactive: Mapping[str, Any] | None = None,
     needs: str | None = None,
 ) -> Callable[[Function], Function]:
     """Declare a figure of a paper, drawn by the decorated function.
@@ -88,6 +89,7 @@ def figure(
         caption: description of the figure, for the paper's page.
         title: what is seen, for the figure itself and as its heading there.
         tables: tables of the paper that it is drawn from.
+        interactive: what readers can explore below it (`isotropy.figures.spec.Interactive`).
         needs: part of the paper that a study must include to have this figure.
     """
     return _unchanged

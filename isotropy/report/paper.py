@@ -19,6 +19,7 @@ from isotropy.files import record_path
 from isotropy.papers.locations import package
 from isotropy.papers.registry import paper
 from isotropy.provenance.record import read_record
+from isotropy.report.explore import FILE
 from isotropy.report.forest import forest
 from isotropy.report.pictures import size
 from isotropy.report.site import SORTABLE
@@ -27,7 +28,7 @@ from isotropy.tables.spec import TableSpec
 from isotropy.tables.write import format_cell
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
-SCRIPTS = (*SORTABLE, "forest.js")
+SCRIPTS = ("paper.js", "forest.js", *SORTABLE)
 LONGEST_TABLE = 24
 """Most rows of a table that is shown whole; of others the first FIRST_ROWS are shown."""
 FIRST_ROWS = 10
@@ -57,6 +58,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
             {**_figure(entry, path, note, folder), "source": sources[entry.function]}
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
         ],
+        "explore": FILE,
         "tables": [
             _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
         ],
@@ -119,6 +121,7 @@ def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str
         **_entry(entry, path, folder, "figures"),
         "size": size(path),
         "note": note.read_text("utf8"),
+        "explore": entry.interactive is not None,
     }
 
 

@@ -58,7 +58,7 @@ def render(
         mark=mark,
         up="" if up == "./" else up,
         navigation=_navigation(spec),
-        policy=_policy(code, allow_files=spec.kind == "claims"),
+        policy=_policy(code, allow_files=spec.kind in ("claims", "paper")),
         style=Markup((FOLDER / "site.css").read_text("utf8")),  # noqa: S704 - our own files
         code=[Markup(text) for text in code],  # noqa: S704
         colours={**STATUS, **VERDICTS},

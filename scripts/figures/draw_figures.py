@@ -1,10 +1,11 @@
 """Draws the figures of a paper from tables, each as PDF, SVG and PNG, with a note on what it
-shows.
+shows; those that readers can explore also as a script with values.
 """
 
 import pandas as pd
 
 from isotropy.figures.draw import finish, note
+from isotropy.figures.interactive import values_script
 from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import banner, save, use_style
 from isotropy.job import jobs
@@ -14,7 +15,8 @@ for job in jobs(snakemake, FigureSpec):
     with job:
         use_style()
         draw = getattr(job.load("figures"), job.spec.function)
-        figure = draw(*(pd.read_parquet(path) for path in job.inputs("tables")))
+        tables = [pd.read_parquet(path) for path in job.inputs("tables")]
+        figure = draw(*tables)
         finish(figure, job.spec.title)
         if job.lineage.status == "rehearsal":
             banner(figure, REHEARSAL)
@@ -23,3 +25,6 @@ for job in jobs(snakemake, FigureSpec):
                 save(figure, path, job.mark)
         with job.write("note") as path:
             path.write_text(note(figure) + "\n", "utf8")
+        if job.spec.interactive:
+            with job.write("values") as path:
+                path.write_text(values_script(job.spec, tables), "utf8")

@@ -1,6 +1,7 @@
 """Writes the pages of the results; each spec names the module that makes the page."""
 
 from isotropy.job import jobs
+from isotropy.report.explore import explore_script
 from isotropy.report.site import render
 from isotropy.workflow.page_spec import PageSpec
 
@@ -13,3 +14,6 @@ for job in jobs(snakemake, PageSpec):
         with job.write("page") as path:
             text = render(job.spec, content, folder, job.mark, scripts, job.lineage.status)
             path.write_text(text, "utf8")
+        if "explore" in job.output:
+            with job.write("explore") as path:
+                path.write_text(explore_script(), "utf8")

@@ -292,7 +292,7 @@ def test_modules_that_rerun_every_rule(copy: Path, before: dict[str, str], name:
 
 def test_changed_templates_rerun_pages(copy: Path, before: dict[str, str]) -> None:
     """Layout, style and scripts affect all pages; other templates only their own page."""
-    for name in ("site.html", "site.css", "site.js", "site.sortable.js"):
+    for name in ("site.html", "site.css", "site.js", "explore.uPlot.js"):
         pages = rerun(copy, before, f"isotropy/report/{name}", "\n")
         assert pages == {"write_pages"}, name
     assert rerun(copy, before, "isotropy/report/overview.html", "\n") == set()

@@ -81,12 +81,14 @@ def until(page: Page, condition: str) -> None:
     raise AssertionError(f"not true after 10 s: {condition}")
 
 
-def accessibility_violations(page: Page) -> list[str]:
-    """Run axe-core on a page; return its violations of serious or critical impact."""
+def accessibility_violations(page: Page, part: str | None = None) -> list[str]:
+    """Run axe-core on a page, or on the part of it that a selector names; return its violations of
+    serious or critical impact.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
     return [
         f"{violation['id']}: {violation['nodes'][0]['html'][:200]}"
-        for violation in Axe().run(page).response["violations"]
+        for violation in Axe().run(page, part).response["violations"]
         if violation["impact"] in ("serious", "critical")
     ]

@@ -80,6 +80,27 @@ def cosines_within_clusters(layers: pd.DataFrame) -> Figure:
     "cosines",
     title="Cosines between and within types by layer",
     tables=["layers"],
+    interactive={
+        "x": "layer",
+        "y": [
+            "s_inter",
+            "s_intra",
+            "s_inter_adjusted",
+            "s_intra_adjusted",
+            "s_inter_centred",
+            "s_inter_random_parts",
+        ],
+        "together": "mean cosine",
+        "by": ["setup", "types", "seed"],
+        "labels": {
+            "s_inter": "S_inter",
+            "s_intra": "S_intra",
+            "s_inter_adjusted": "S_inter, adjusted",
+            "s_intra_adjusted": "S_intra, adjusted",
+            "s_inter_centred": "S_inter, one mean",
+            "s_inter_random_parts": "S_inter, random parts",
+        },
+    },
     section="3, 4",
     caption=(
         "Cosines between and within types, layer by layer, before and after clustering and "
@@ -114,6 +135,13 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
     "silhouettes",
     title="Silhouette of k-means for each number of clusters, by layer",
     tables=["layers", "silhouettes"],
+    interactive={
+        "table": 1,
+        "x": "k",
+        "y": ["silhouette"],
+        "by": ["layer", "setup", "types", "seed"],
+        "labels": {"k": "clusters of k-means"},
+    },
     section="4",
     caption="How many clusters a layer has: the silhouette for each number of clusters.",
 )
@@ -256,6 +284,23 @@ def _seeds(layers: pd.DataFrame) -> str:
     "figure9",
     title="Local intrinsic dimension by layer, with two distances",
     tables=["layers"],
+    interactive={
+        "x": "layer",
+        "y": [
+            "lid_euclidean",
+            "lid_euclidean_published",
+            "lid_cosine",
+            "lid_cosine_published",
+        ],
+        "together": "local intrinsic dimension",
+        "by": ["setup", "types", "seed"],
+        "labels": {
+            "lid_euclidean": "Euclidean, conventional",
+            "lid_euclidean_published": "Euclidean, as published",
+            "lid_cosine": "cosine, conventional",
+            "lid_cosine_published": "cosine, as published",
+        },
+    },
     section="Figure 9",
     caption="Local intrinsic dimension, layer by layer. The paper finds that it rises with depth.",
 )

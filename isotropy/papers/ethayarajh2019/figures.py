@@ -89,6 +89,24 @@ def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
     "figure1",
     title="Mean cosine of words of different sentences, by layer",
     tables=["measures", "published_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "baseline_cosine",
+            ],
+        },
+        "labels": {
+            "value": "mean cosine",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "baseline_cosine": "words of different sentences",
+        },
+    },
     section="Figure 1",
     caption=(
         "Mean cosine of words of different sentences, layer by layer: published, and here. The "
@@ -108,6 +126,26 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
     "figure2",
     title="Self-similarity of words less the mean cosine, by layer",
     tables=["measures", "published_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "self_similarity_adjusted",
+                "self_similarity",
+            ],
+        },
+        "labels": {
+            "value": "cosine",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "self_similarity_adjusted": "adjusted",
+            "self_similarity": "raw",
+        },
+    },
     section="Figure 2",
     caption=(
         "Self-similarity of words, less the mean cosine of the layer. The paper finds that it "
@@ -132,6 +170,30 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
     "figure3",
     title="Intra-sentence similarity less the mean cosine, by layer",
     tables=["measures", "published_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "intra_adjusted",
+                "intra_excess",
+                "intra_loo_excess",
+                "intra_null",
+            ],
+        },
+        "labels": {
+            "value": "cosine",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "intra_adjusted": "adjusted, as published",
+            "intra_excess": "over shuffled sentences",
+            "intra_loo_excess": "leave-one-out, over shuffled",
+            "intra_null": "shuffled sentences",
+        },
+    },
     section="Figure 3",
     caption=(
         "Intra-sentence similarity, less the mean cosine of the layer as published, and over "
@@ -163,6 +225,40 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
     "figure4",
     title="Maximum explainable variance by layer, by three estimates",
     tables=["measures", "published_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "mev_uncentred",
+                "mev_uncentred_baseline",
+                "mev_uncentred_matched",
+                "mev_centred",
+                "mev_centred_baseline",
+                "mev_centred_matched",
+                "mev_truncated_svd",
+                "mev_truncated_svd_baseline",
+                "mev_truncated_svd_matched",
+            ],
+        },
+        "labels": {
+            "value": "share of variance",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "mev_uncentred": "the paper's formula: words",
+            "mev_uncentred_baseline": "the paper's formula: random words",
+            "mev_uncentred_matched": "the paper's formula: as many random words",
+            "mev_centred": "about the mean: words",
+            "mev_centred_baseline": "about the mean: random words",
+            "mev_centred_matched": "about the mean: as many random words",
+            "mev_truncated_svd": "TruncatedSVD: words",
+            "mev_truncated_svd_baseline": "TruncatedSVD: random words",
+            "mev_truncated_svd_matched": "TruncatedSVD: as many random words",
+        },
+    },
     section="Figure 4",
     caption=(
         "Maximum explainable variance of words by three estimates, each with its baselines. The "
@@ -202,6 +298,30 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
     "dimensions",
     title="Mean cosine without its largest dimensions, and their shares",
     tables=["measures", "dimensions"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "mean_cosine",
+                "mean_cosine_without_1",
+                "mean_cosine_without_3",
+                "mean_cosine_without_5",
+            ],
+        },
+        "labels": {
+            "value": "mean cosine",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "mean_cosine": "all dimensions",
+            "mean_cosine_without_1": "without the largest",
+            "mean_cosine_without_3": "without the largest 3",
+            "mean_cosine_without_5": "without the largest 5",
+        },
+    },
     section="Timkey & van Schijndel (2021)",
     caption=(
         "Mean cosine with and without the dimensions that contribute most, and the shares of "

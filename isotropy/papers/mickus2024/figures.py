@@ -143,6 +143,12 @@ def chord_and_angle() -> Figure:
     "figure2",
     title="IsoScore, silhouette and loss while embeddings are optimized",
     tables=["trajectories"],
+    interactive={
+        "x": "step",
+        "y": ["isoscore", "silhouette", "loss"],
+        "by": ["setup", "seed"],
+        "labels": {"step": "update", "isoscore": "IsoScore", "loss": "loss (nats)"},
+    },
     section="3.2",
     caption=(
         "IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. "
@@ -174,6 +180,14 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     "figure3",
     title="Silhouette against IsoScore while embeddings are optimized",
     tables=["trajectories", "correlations"],
+    interactive={
+        "x": "isoscore",
+        "y": ["silhouette"],
+        "by": ["setup", "seed"],
+        "show": ["step"],
+        "labels": {"step": "update", "isoscore": "IsoScore"},
+        "join": False,
+    },
     section="3.2",
     caption=(
         "Silhouette against IsoScore along the same trajectories. The paper finds a "
@@ -286,6 +300,12 @@ def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
     "figure4",
     title="IsoScore and silhouette on GLUE tasks while embeddings are optimized",
     tables=["trajectories-glue"],
+    interactive={
+        "x": "step",
+        "y": ["isoscore", "silhouette"],
+        "by": ["dataset", "model", "seed"],
+        "labels": {"step": "update", "isoscore": "IsoScore", "dataset": "task"},
+    },
     needs="glue",
     section="A",
     caption=(

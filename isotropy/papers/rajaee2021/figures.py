@@ -166,6 +166,19 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
     "layers",
     title="Isotropy by layer, without post-processing",
     tables=["table5"],
+    interactive={
+        "x": "layer",
+        "y": ["log10_isotropy"],
+        "by": ["embedding", "dataset"],
+        "show": ["log10_isotropy_low", "log10_isotropy_high", "published_log10_isotropy"],
+        "labels": {
+            "log10_isotropy": "log₁₀ I(W)",
+            "log10_isotropy_low": "over signs from",
+            "log10_isotropy_high": "to",
+            "published_log10_isotropy": "published",
+            "embedding": "model",
+        },
+    },
     needs="isotropy-by-layer",
     section="Table 5",
     caption="Isotropy of every layer without post-processing.",
@@ -194,6 +207,20 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     "clusters",
     title="Isotropy by number of clusters whose means are subtracted",
     tables=["table1"],
+    interactive={
+        "x": "n_clusters",
+        "y": ["log10_isotropy"],
+        "by": ["layer", "embedding", "dataset"],
+        "show": ["log10_isotropy_sd", "published_log10_isotropy"],
+        "labels": {
+            "log10_isotropy": "log₁₀ I(W)",
+            "log10_isotropy_sd": "sd over clusterings",
+            "published_log10_isotropy": "published",
+            "embedding": "model",
+            "n_clusters": "clusters",
+        },
+        "where": {"method": ["kmeans-mean"]},
+    },
     needs="cluster-counts",
     section="Table 1",
     caption=(
@@ -273,6 +300,13 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
     "convergence",
     title="Classification by epoch and post-processing",
     tables=["convergence"],
+    interactive={
+        "x": "epoch",
+        "y": ["score"],
+        "by": ["title", "clustering", "task", "embedding", "seed"],
+        "labels": {"title": "method", "embedding": "model", "score": "score (×100)"},
+        "where": {"classifier": ["mlp"]},
+    },
     needs="classification",
     section="Figure 4",
     caption=(
@@ -309,6 +343,17 @@ def convergence(convergence: pd.DataFrame) -> Figure:
     "cls",
     title="Isotropy of first tokens by layer, after fine-tuning",
     tables=["cls_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["log10_isotropy"],
+        "by": ["method", "task", "embedding", "seed"],
+        "labels": {
+            "log10_isotropy": "log₁₀ I(W)",
+            "embedding": "model",
+            "none": "fine-tuned",
+            "cluster": "fine-tuned, method inside",
+        },
+    },
     needs="finetuning",
     section="slides, fine-tuning analysis",
     caption=(

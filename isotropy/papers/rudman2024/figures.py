@@ -158,6 +158,22 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     "figure4",
     title="IsoScore* by shrinkage and by size of the sample",
     tables=["stability"],
+    interactive={
+        "x": "n",
+        "y": ["isoscore_star"],
+        "by": ["zeta", "setup"],
+        "show": ["repeat", "whole"],
+        "labels": {
+            "n": "points in the sample, n",
+            "isoscore_star": "IsoScore*",
+            "zeta": "ζ",
+            "setup": "cloud",
+            "repeat": "sample",
+            "whole": "whole cloud",
+        },
+        "join": False,
+        "log_x": True,
+    },
     section="poster, Figure 4",
     caption=(
         "IsoScore* against shrinkage and sample size; dashed, the score of the whole cloud. At "
@@ -216,6 +232,21 @@ def _stability(axes: Axes, rows: pd.DataFrame, x: str, lines: str, names: dict[A
     "figure5",
     title="Performance against IsoScore*, by penalty",
     tables=["runs"],
+    interactive={
+        "x": "isoscore_star",
+        "y": ["performance"],
+        "by": ["strength", "kind", "zeta", "task", "model", "seed"],
+        "labels": {
+            "isoscore_star": "IsoScore*",
+            "performance": "performance (×100)",
+            "strength": "λ",
+            "zeta": "ζ",
+            "kind": "penalty",
+            "istar": "I-STAR",
+            "cosreg": "CosReg",
+        },
+        "join": False,
+    },
     section="poster, Figure 5",
     caption=(
         "Performance against IsoScore* for models fine-tuned with different lambda. The paper "
@@ -308,6 +339,19 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     "figure7",
     title="Intrinsic dimension by layer and penalty",
     tables=["layers"],
+    interactive={
+        "x": "layer",
+        "y": ["sentence_two_nn"],
+        "by": ["strength", "kind", "zeta", "task", "model", "seed"],
+        "labels": {
+            "sentence_two_nn": "TwoNN intrinsic dimension",
+            "strength": "λ",
+            "zeta": "ζ",
+            "kind": "penalty",
+            "istar": "I-STAR",
+            "cosreg": "CosReg",
+        },
+    },
     section="poster, Figure 7",
     caption=(
         "TwoNN intrinsic dimension of sentence embeddings of the validation set, layer by "
