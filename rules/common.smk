@@ -222,6 +222,12 @@ def text_files(folder):
     return {"note": result_files(folder, ".txt"), "values": values}
 
 
+def report_files(suffix):
+    """List the files with a suffix of the papers' reports."""
+    reports = [s for s in PLAN.batch("site") if PLAN.spec(s).kind == "report"]
+    return [f"results/{stem}{suffix}" for stem in reports]
+
+
 def report_outputs(folder, suffix):
     """Return these files as outputs for `snakemake --report`, with their sections and captions."""
     kind, paper = folder.split("/")

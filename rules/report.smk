@@ -1,7 +1,7 @@
 """report: web pages with all results. Needs: all figures, tables and verdicts. Gives:
-results/index.html, results/site/{page}.html; results/index.explore.js, which draws interactive
-figures; results/site/run.json, run.lineage.json and
-run.graph.js, which describe all jobs: time, machine and inputs."""
+results/index.html, results/site/{page}.html, {paper}-report.md; results/index.explore.js, which
+draws interactive figures; results/site/run.json, run.lineage.json and run.graph.js, which describe
+all jobs: time, machine and inputs."""
 
 
 rule summarize_run:
@@ -36,6 +36,7 @@ rule write_pages:
     output:
         page=result_files("site", ".html"),
         explore="results/index.explore.js",
+        markdown=report_files(".md"),
         record=result_files("site", ".record.json"),
     log:
         "results/logs/report/pages.log",

@@ -24,6 +24,7 @@ from filelock import FileLock
 
 from isotropy.provenance.format import LEDGER
 from isotropy.workflow.config import load_study, read_configuration
+from isotropy.workflow.pages import REPORT
 from isotropy.workflow.plan import Plan
 
 # The same examples in every run; `--hypothesis-profile default` looks for new ones.
@@ -153,7 +154,8 @@ def read_dry_run(text: str) -> list[Planned]:
 
 
 RUN_SPECIFIC_FILES = {"run.json", "provenance.html", "index.html"}
-"""Results that differ between runs: they say when and where the others were made."""
+"""Results that differ between runs, with the papers' reports: they say when and where the others
+were made."""
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -168,6 +170,7 @@ def digests(folder: Path) -> dict[str, str]:
         for p in files
         if not p.name.endswith(".record.json")
         and p.name not in {".snakemake_timestamp", *RUN_SPECIFIC_FILES}
+        and not p.stem.endswith(REPORT)
     ]
     return {
         p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()

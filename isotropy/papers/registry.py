@@ -73,6 +73,7 @@ class Paper:
         link: address of the paper; with a DOI where it has one.
         bibtex: its entry for a bibliography.
         main: id of the statement that the overview shows first.
+        measure, cases: words for its numbers and for its cases: "the mean cosine", "layers".
         says: its main statement in one sentence, for readers.
         lead: id of its most important figure.
         study: pydantic model of its section of the configuration.
@@ -88,6 +89,8 @@ class Paper:
     link: str
     bibtex: str
     main: str
+    measure: str
+    cases: str
     says: str
     lead: str
     study: type[PaperStudy]

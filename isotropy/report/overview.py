@@ -5,6 +5,7 @@ state of its files.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,10 @@ import pandas as pd
 
 from isotropy.claims.spec import ALPHA
 from isotropy.files import read_json
-from isotropy.palette import STATUS
-from isotropy.printable import without_remark
+from isotropy.palette import GROUPS, SIGNS
+from isotropy.report.outcome import answer, count_text, outcomes, source_titles, tested_on
 from isotropy.report.pictures import size
-from isotropy.report.verdicts import (
-    count_groups,
-    count_words,
-    group_statements,
-    has_number,
-    select_by_origin,
-    verb,
-)
+from isotropy.report.verdicts import group_statements, has_number, select_by_origin
 from isotropy.workflow.page_spec import Inputs, PageSpec, PaperEntry
 
 
@@ -31,90 +25,65 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
     Args:
         spec: the spec of the page.
-        inputs: `claims`: the verdicts; `run`: the summary of the run; `figures`: pictures, one for
-            each paper that has a `lead`, in the order of the papers.
+        inputs: `claims`: the verdicts; `run` and `lineage`: the summary of the run; `figures`:
+            pictures, one for each paper that has a `lead`, in the order of the papers.
         folder: folder of the page.
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
+    names = source_titles(read_json(inputs("lineage")[0])["sources"])
     leads = [paper.key for paper in spec.papers if paper.lead]
     pictures = dict(zip(leads, inputs("figures"), strict=True))
-    paper_statements = {
-        paper.key: group_statements(verdicts[verdicts["paper"] == paper.key])
-        for paper in spec.papers
-    }
+    heads = verdicts[verdicts["overall"]]
+    of_papers = heads[~heads["ours"].fillna(False)]
+    with_number = of_papers[of_papers["word"].map(GROUPS) != "none"]
     return {
         "cards": [
-            _card(paper, paper_statements[paper.key], pictures, folder) for paper in spec.papers
+            {
+                "paper": paper,
+                **_found(paper, verdicts, of_papers, names),
+                **_picture(pictures.get(paper.key), folder),
+            }
+            for paper in spec.papers
         ],
-        "decides": _describe_power(
-            [statement for group in paper_statements.values() for statement in group], verdicts
-        ),
-        "shown": _count_shown(verdicts[verdicts["overall"] & ~verdicts["ours"].fillna(False)]),
+        "n_verdicts": len(with_number),
+        "n_original": int((with_number["status"] == "original").sum()),
+        "n_contradicted": int((of_papers["word"] == "contradicted").sum()),
+        "decides": _describe_power(group_statements(verdicts), verdicts),
         "run": read_json(inputs("run")[0]),
+        "total": count_text(outcomes(of_papers)),
+        "signs": SIGNS,
         **_studied_names(verdicts),
     }
 
 
-def _card(
-    paper: PaperEntry,
-    paper_statements: list[dict[str, Any]],
-    pictures: dict[str, Path],
-    folder: Path,
+def _found(
+    paper: PaperEntry, verdicts: pd.DataFrame, of_papers: pd.DataFrame, names: Mapping[str, str]
 ) -> dict[str, Any]:
-    of_papers = select_by_origin(paper_statements, ours=False)
-    counts = {status: count_groups(of_papers, status) for status in STATUS}
-    heads = {statement["head"]["id"]: statement["head"] for statement in paper_statements}
-    main = heads.get(paper.main)
-    picture = pictures.get(paper.key)
+    """The outcome of a paper: of its main statement, and counts of all its statements."""
+    heads = of_papers[of_papers["paper"] == paper.key]
+    main = heads.loc[heads["statement_id"] == paper.main, "word"]
+    counts = outcomes(heads)
+    with_number = heads["word"].map(GROUPS) != "none"
     return {
-        "paper": paper,
-        "bars": [
-            (
-                status,
-                [(group, n, verb(group, n)) for group, n in groups.items() if n],
-                count_words(groups, " · "),
-            )
-            for status, groups in counts.items()
-            if any(groups.values())
-        ],
-        "main": main and main | {"statement": without_remark(main["statement"])},
-        "found": _summarize(paper_statements),
-        "picture": picture and os.path.relpath(picture, folder),
-        "caption": paper.lead_caption,
-        "size": picture and size(picture),
+        "group": GROUPS[main.iloc[0]] if len(main) else "none",
+        "answer": answer(paper, verdicts),
+        "tested_on": tested_on(verdicts[verdicts["statement_id"] == paper.main], names),
+        "counts": [(kind, n, count_text({kind: n})) for kind, n in counts.items()],
+        "count_text": count_text(counts),
+        "n_original": int((with_number & (heads["status"] == "original")).sum()),
     }
 
 
-def _summarize(paper_statements: list[dict[str, Any]]) -> str:
-    """How many statements of a paper have a number, and the outcome of our own controls."""
-    of_papers, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
-    numbers = sum(map(has_number, of_papers))
-    if not numbers:
-        return "This study has no number for its statements."
-    sentences = [
-        f"{numbers} of its {len(of_papers)} statements {'is' if numbers == 1 else 'are'} tested "
-        f"here, {len(of_papers) - numbers} not."
-    ]
-    controls = count_groups([statement for statement in ours if has_number(statement)])
-    if any(controls.values()):
-        sentences.append(f"Of our own controls: {count_words(controls)}.")
-    return " ".join(sentences)
-
-
-def _count_shown(heads: pd.DataFrame) -> dict[str, int]:
-    """How many statements of the papers the links to views of the claims show."""
-    attempted = heads["word"] != "not attempted"
-    return {
-        "contradicted": int((heads["word"] == "contradicted").sum()),
-        "original": int((attempted & (heads["status"] == "original")).sum()),
-    }
+def _picture(path: Path | None, folder: Path) -> dict[str, Any]:
+    if path is None:
+        return {"picture": None}
+    return {"picture": os.path.relpath(path, folder), "size": size(path)}
 
 
 def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:
     """What the study can decide, and what it cannot: at most four sentences."""
     of_papers = select_by_origin(all_statements, ours=False)
     judged = [statement for statement in of_papers if has_number(statement)]
-    original = sum(has_number(statement, "original") for statement in judged)
     heads = verdicts[verdicts["overall"]]
     undecided = heads[(heads["word"] == "undecided") & ~heads["ours"].fillna(False)]
     needed = int(undecided["needed"].notna().sum())
@@ -124,12 +93,6 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
         "nothing is said: they are about data, models or settings that it leaves out, or have no "
         "meaning here."
     ]
-    if judged:
-        sentences.append(
-            f"{original} of these verdicts stand on the paper's own data, model and protocol, and "
-            f"can count as reproduced or contradicted; the other {len(judged) - original} stand on "
-            "stand-ins, and say only whether a claim also holds there."
-        )
     sampled = verdicts["unit"].isin(["seeds", "items"])
     by_interval = heads["statement_id"].isin(verdicts.loc[sampled, "statement_id"])
     if tested := int((heads["p"].notna() & by_interval).sum()):

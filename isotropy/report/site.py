@@ -14,6 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from isotropy.palette import REHEARSAL, STATUS, VERDICTS
+from isotropy.papers.locations import figure_file
 from isotropy.provenance.lineage import Status
 from isotropy.workflow.page_spec import PageSpec
 
@@ -62,9 +63,17 @@ def render(
         style=Markup((FOLDER / "site.css").read_text("utf8")),  # noqa: S704 - our own files
         code=[Markup(text) for text in code],  # noqa: S704
         colours={**STATUS, **VERDICTS},
+        share_picture=_share_picture(spec, folder),
         banner=REHEARSAL if status == "rehearsal" else None,
         **content,
     )
+
+
+def _share_picture(spec: PageSpec, folder: Path) -> str | None:
+    """The picture beside a link to the page: that of its paper, else that of the first paper."""
+    leads = {paper.key: paper.lead for paper in spec.papers if paper.lead}
+    lead = leads.get(spec.paper or "", next(iter(leads.values()), None))
+    return lead and os.path.relpath(figure_file(lead), folder)
 
 
 def _navigation(spec: PageSpec) -> list[tuple[str, str, bool]]:

@@ -13,7 +13,9 @@ from isotropy.tables.spec import TableSpec
 
 Inputs = Callable[[str], list[Path]]
 """Function that gives the paths of a named input of a page."""
-Kind = Literal["overview", "paper", "claims", "scorecard", "sources", "provenance", "glossary"]
+Kind = Literal[
+    "overview", "paper", "report", "claims", "scorecard", "sources", "provenance", "glossary"
+]
 
 
 class PaperEntry(Strict):
@@ -29,6 +31,10 @@ class PaperEntry(Strict):
     bibtex: str = ""
     main: str = ""
     """Id of the statement that the overview shows first."""
+    measure: str = "the number"
+    """What the numbers of `main` are, in words."""
+    cases: str = "cases"
+    """What `main` was tested in, in words."""
     says: str
     """The paper's main result, in one sentence."""
     lead: str | None = None
@@ -51,7 +57,9 @@ class PageSpec(Spec):
     figures: list[FigureSpec] = []
     tables: list[TableSpec] = []
     decisions: str = ""
-    """Decisions and deviations of the study, as Markdown from the paper's docs page."""
+    """Sections of the paper's docs page that the page shows, as Markdown."""
+    citation: str = ""
+    """How to cite this software, as BibTeX."""
     protocol: list[Line] = []
     """The study's protocol, line by line, beside the paper's."""
     glossary: dict[str, str] = {}

@@ -16,6 +16,7 @@ from isotropy.papers.registry import KEYS, Paper, papers
 from isotropy.provenance.environment import locked_versions
 from isotropy.spec import PaperSpec, Spec
 from isotropy.tables.spec import TableSpec
+from isotropy.templates import read_yaml
 from isotropy.workflow.page_spec import PageSpec, PaperEntry, RunSpec
 from isotropy.workflow.parts import Parts
 
@@ -29,21 +30,25 @@ OWN_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance", "g
 """Pages besides the overview and one for each paper."""
 FROM_DOCS = ("## What did we decide", "## Where do we deviate")
 """Sections of a paper's docs page that its page shows."""
+IN_REPORT = ("## What was easy", "## Where do we deviate")
+"""Sections of a paper's docs page that its report shows."""
+REPORT = "-report"
+"""What the name of a paper's report has after the paper's key."""
 
 
 def pages() -> list[str]:
     """Names of all pages but the overview."""
-    return [*KEYS, *OWN_PAGES]
+    return [*KEYS, *(key + REPORT for key in KEYS), *OWN_PAGES]
 
 
 def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -> Spec | None:
     """The spec of a page, or of the summary of the run that pages read."""
     study = parts.study.config.study
-    entries = [_entry(one) for one in papers()]
+    entries = [_entry(one, figures) for one in papers()]
     match path:
         case ["index"]:
-            with_leads = [_entry(one, figures) for one in papers()]
-            return PageSpec(kind="overview", study=study, papers=with_leads)
+            citation = _citation(parts.project / "CITATION.cff")
+            return PageSpec(kind="overview", study=study, papers=entries, citation=citation)
         case ["site", "run"]:
             return RunSpec(study=study)
         case ["site", "provenance"]:
@@ -65,7 +70,17 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
                 figures=list(_of(key, figures).values()),
                 tables=list(_of(key, tables).values()),
                 protocol=_protocol(parts, key),
-                decisions=_decisions(parts.project / "docs" / "papers" / f"{key}.md"),
+                decisions=_sections(parts.project, key, FROM_DOCS),
+            )
+        case ["site", name] if (key := name.removesuffix(REPORT)) in KEYS:
+            return PageSpec(
+                kind="report",
+                study=study,
+                papers=entries,
+                paper=key,
+                protocol=_protocol(parts, key),
+                decisions=_sections(parts.project, key, IN_REPORT),
+                citation=_citation(parts.project / "CITATION.cff"),
             )
     return None
 
@@ -79,7 +94,8 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
         case ["index"]:
             leads = [entry.lead for one in papers() if (entry := _entry(one, figures)).lead]
             others = {"pages": [f"{RESULTS}/site/{name}.html" for name in pages()]}
-            return {**claims, **run, "figures": [figure_file(f) for f in leads if f], **others}
+            leads_files = [figure_file(f) for f in leads if f]
+            return {**claims, **run, **lineage, "figures": leads_files, **others}
         case ["site", "run"]:
             results = [*map(table_file, OF_ALL), *map(figure_file, figures)]
             results += map(table_file, tables)
@@ -104,6 +120,8 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
                 "notes": [note_file(name) for name in _of(key, figures)],
                 "tables": [table_file(name) for name in _of(key, tables)],
             }
+        case ["site", name] if name.removesuffix(REPORT) in KEYS:
+            return {**claims, **run, **lineage}
     return None
 
 
@@ -112,9 +130,9 @@ def _of(key: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if name.split("/")[0] == key}
 
 
-def _entry(one: Paper, figures: Figures | None = None) -> PaperEntry:
-    """A paper; with figures, the one that says most: the first where the study lacks that."""
-    own = _of(one.key, figures or {})
+def _entry(one: Paper, figures: Figures) -> PaperEntry:
+    """A paper, with the figure that says most: the first where the study lacks that."""
+    own = _of(one.key, figures)
     lead = one.lead if one.lead in own else next(iter(own), None)
     return PaperEntry(
         key=one.key,
@@ -124,6 +142,8 @@ def _entry(one: Paper, figures: Figures | None = None) -> PaperEntry:
         link=one.link,
         bibtex=one.bibtex,
         main=one.main,
+        measure=one.measure,
+        cases=one.cases,
         says=one.says,
         lead=lead,
         lead_caption=own[lead].caption if lead else "",
@@ -140,14 +160,37 @@ def _protocol(parts: Parts, key: str) -> list[Line]:
 
 
 @cache
-def _decisions(page: Path) -> str:
-    """Sections FROM_DOCS of a docs page; nothing where there is no page."""
+def _sections(project: Path, key: str, headings: tuple[str, ...]) -> str:
+    """Sections of a paper's docs page by the beginnings of their headings, in that order; nothing
+    where there is no page.
+    """
+    page = project / "docs" / "papers" / f"{key}.md"
     text = page.read_text("utf8") if page.is_file() else ""
     sections = re.split(r"^(?=## )", text, flags=re.M)
-    return "\n".join(section for section in sections if section.startswith(FROM_DOCS))
+    return "\n".join(one for heading in headings for one in sections if one.startswith(heading))
 
 
 @cache
 def _glossary(page: Path) -> dict[str, str]:
     """Words and their meanings, from the table of a docs page."""
     return dict(re.findall(r"^\| ([a-z -]+) \| ([^|]+) \| `", page.read_text("utf8"), re.M))
+
+
+@cache
+def _citation(file: Path) -> str:
+    """A file CITATION.cff as BibTeX; nothing where there is no file."""
+    if not file.is_file():
+        return ""
+    software = read_yaml(file)
+    authors = [
+        one.get("name") or f"{one['given-names']} {one['family-names']}"
+        for one in software["authors"]
+    ]
+    fields = {
+        "title": software["title"],
+        "author": " and ".join(f"{{{author}}}" for author in authors),
+        "version": software["version"],
+        "license": software["license"],
+    }
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
+    return "\n".join(["@software{isotropy,", *lines, "}"])

@@ -17,3 +17,6 @@ for job in jobs(snakemake, PageSpec):
         if "explore" in job.output:
             with job.write("explore") as path:
                 path.write_text(explore_script(), "utf8")
+        if "markdown" in job.output:
+            with job.write("markdown") as path:
+                path.write_text(f"{content['markdown']}\n<!-- {job.mark} -->\n", "utf8")

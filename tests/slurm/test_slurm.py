@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from isotropy.workflow.pages import REPORT
 from tests.conftest import Workflow
 from tests.slurm.cluster import CGROUPS, Cluster, wait_until
 from tests.slurm.conftest import Driver, StartedRuns
@@ -42,6 +43,7 @@ def digests_of_results(folder: Path) -> dict[str, str]:
         if (
             path.is_file()
             and not name.endswith(".record.json")
+            and not path.stem.endswith(REPORT)
             and not name.startswith(run_specific)
         ):
             result_digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()

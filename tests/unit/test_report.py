@@ -19,6 +19,7 @@ from isotropy.palette import STATUS, VERDICTS
 from isotropy.papers.registry import papers
 from isotropy.report import overview
 from isotropy.report.forest import forest
+from isotropy.report.outcome import answer
 from isotropy.report.paper import _constant
 from isotropy.report.provenance import _packages
 from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
@@ -155,14 +156,14 @@ def test_packages_are_compared_with_the_lock() -> None:
     assert result["unlocked"] == []
 
 
-def test_overview_counts_originals_stand_ins_and_controls_apart(tmp_path: Path) -> None:
-    """A statement is counted once, by the cases that decide; controls of ours are not the paper's
-    statements; and the expected number of false verdicts is said."""
+def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> None:
+    """A statement is counted once; controls of ours are not the paper's statements; and the
+    expected number of false verdicts is said."""
     original = {"status": "original", "overall": True, "p": 0.01}
     original["unit"] = "seeds"
     stand_in = original | {"status": "stand-in"}
     heads = [
-        claim("a", "reproduced", statement_id="a", **original),
+        claim("a", "reproduced", statement_id="a", obtained=-0.8081, published=-0.808, **original),
         claim("b", "contradicted", statement_id="b", **original),
         claim("c", "consistent", statement_id="c", **stand_in),
         claim("d", "undecided", statement_id="d", **stand_in),
@@ -171,29 +172,75 @@ def test_overview_counts_originals_stand_ins_and_controls_apart(tmp_path: Path) 
     ]
     pd.DataFrame(heads).astype(SCHEMA).to_parquet(tmp_path / "claims.parquet")
     (tmp_path / "run.json").write_text("{}")
-    spec = PageSpec(
-        kind="overview",
-        study="s",
-        papers=[PaperEntry(key="p", title="t", reference="r", name="n", says="s", main="a")],
-    )
-    inputs = {"claims": [tmp_path / "claims.parquet"], "run": [tmp_path / "run.json"]}
+    (tmp_path / "lineage.json").write_text('{"sources": []}')
+    spec = PageSpec(kind="overview", study="s", papers=[paper(main="a", measure="r")])
+    files = {"claims": "claims.parquet", "run": "run.json", "lineage": "lineage.json"}
+    inputs = {name: [tmp_path / file] for name, file in files.items()}
     result = overview.content(spec, lambda name: inputs.get(name, []), tmp_path)
     (card,) = result["cards"]
-    assert card["found"] == (
-        "4 of its 5 statements are tested here, 1 not. Of our own controls: 1 fails."
-    )
-    assert card["bars"] == [
-        ("original", [("holds", 1, "holds"), ("fails", 1, "fails")], "1 holds · 1 fails"),
-        (
-            "stand-in",
-            [("holds", 1, "holds"), ("undecided", 1, "is undecided")],
-            "1 holds · 1 is undecided",
-        ),
+    assert card["count_text"] == "2 hold · 1 fails · 1 open · 1 not tested here"
+    assert [(kind, n) for kind, n, _ in card["counts"]] == [
+        *(("holds", 2), ("fails", 1), ("undecided", 1), ("not attempted", 1))
     ]
-    assert card["main"]["id"] == "a"
-    assert result["shown"] == {"contradicted": 1, "original": 2}
+    assert card["answer"] == (
+        "Holds: r is −0.81 (published −0.81). On the paper's own data, model and protocol."
+    )
+    assert (card["group"], card["n_original"]) == ("holds", 2)
+    assert (result["n_contradicted"], result["n_original"], result["n_verdicts"]) == (1, 2, 4)
     assert "5 verdicts rest on an interval" in " ".join(result["decides"])
     assert "about 0.2 of them (5 %) would be decided by chance" in " ".join(result["decides"])
+
+
+def paper(**others: Any) -> PaperEntry:
+    return PaperEntry(key="p", title="t", reference="r", name="n", says="s", **others)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("hhh", "Holds in all 3 layers: x is −0.91 to −0.71 (claimed: below 0)."),
+        (
+            "hhf",
+            "Does not hold in all 3 layers: x is −0.91 and −0.81 in 2 (claimed: below 0), but "
+            "−0.71 in layer 2.",
+        ),
+        (
+            "hff",
+            "Does not hold in all 3 layers: x is −0.91 in layer 0 (claimed: below 0), but −0.81 "
+            "and −0.71 in 2.",
+        ),
+        ("fff", "Holds in none of 3 layers: x is −0.91 to −0.71 (claimed: below 0)."),
+        ("ffu", "Holds in none of 3 layers: x is −0.91 and −0.81 (claimed: below 0); 1 open."),
+        (
+            "huu",
+            "Open: x is −0.91 to −0.71 in 3 layers (95 % intervals within −1 to −0.61; claimed: "
+            "below 0).",
+        ),
+        ("nn", "Not tested in this study."),
+    ],
+)
+def test_answer_follows_from_the_verdicts(words: str, sentence: str) -> None:
+    """Whatever the table has, the sentence has: each case's group, its number, the bound."""
+    names = {"h": "consistent", "f": "inconsistent", "u": "undecided", "n": "not attempted"}
+    verdict = next((one for one in "fun" if one in words), "h")
+    status = {"status": "" if verdict == "n" else "stand-in"}
+    cases = [
+        claim(
+            "c",
+            names[one],
+            setup=f"brown, layer {i}",
+            obtained=NAN if one == "n" else -0.914 + i / 10,
+            low=-1.01 + i / 10,
+            high=-0.814 + i / 10,
+            side="below",
+            bound=0.0,
+            **status,
+        )
+        for i, one in enumerate(words)
+    ]
+    head = claim("f", names[verdict], overall=True, unit="cases", **status)
+    verdicts = pd.DataFrame([head, *cases])
+    assert answer(paper(main="f", measure="x", cases="layers"), verdicts) == sentence
 
 
 @given(st.lists(st.text("ab ", min_size=1, max_size=12), min_size=1, max_size=5))

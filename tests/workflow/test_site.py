@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from isotropy.palette import GROUPS
-from isotropy.papers.registry import papers
+from isotropy.papers.registry import KEYS, papers
 from isotropy.provenance.identity import MARK
 from isotropy.provenance.record import read_record
 from isotropy.report.site import render
@@ -209,13 +209,57 @@ def test_numbers_in_links_of_the_overview_are_those_shown(
     smoke: Workflow, browser: Browser
 ) -> None:
     visit = Visit(browser, smoke.folder / "results")
-    bars = visit.open("index.html").locator(".bar a")
-    targets = [(a.get_attribute("href"), a.inner_text().split()[0]) for a in bars.all()]
+    links = visit.open("index.html").locator(".bar a, .counts a")
+    targets = [(a.get_attribute("href"), a.inner_text().split()[0]) for a in links.all()]
     assert targets
     for target, n in targets:
         page = visit.open(str(target))
         until(page, "document.querySelector('#filters output').textContent !== ''")
         assert page.locator("#filters output").inner_text().split()[0] == n, target
+
+
+def test_overview_answers_for_each_paper_on_its_first_screen(
+    smoke: Workflow, browser: Browser
+) -> None:
+    """At 1280 by 800 pixels: what each paper says and what was found; the report is linked."""
+    visit = Visit(browser, smoke.folder / "results")
+    visit.page.set_viewport_size({"width": WIDTHS["desk"], "height": 800})
+    page = visit.open("index.html")
+    rows = page.locator(".answers tbody tr").all()
+    assert len(rows) == len(papers())
+    for row, paper in zip(rows, papers(), strict=True):
+        box = row.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 800
+        name, says, found = (cell.inner_text() for cell in row.locator("th, td").all())
+        assert (name, says) == (paper.name, paper.says)
+        assert page.locator(".card .main", has_text=found.split(maxsplit=1)[1]).count()
+    assert page.locator(".card a", has_text="Report on one page").count() == len(papers())
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_report_prints_on_two_pages_and_has_all_that_is_asked(
+    key: str, smoke: Workflow, browser: Browser
+) -> None:
+    """Its table has a row for each statement with a number, with the verdict of the table; the
+    Markdown has the same sections."""
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open(f"site/{key}-report.html")
+    printed = page.pdf(prefer_css_page_size=True)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b(?!s)", printed)) <= 2
+    markdown = (smoke.folder / f"results/site/{key}-report.md").read_text("utf8")
+    headings = page.locator(".report h2").all_inner_texts()
+    assert headings == re.findall(r"^## (.*)", markdown, re.M)
+    assert [heading.split(",")[0] for heading in headings] == [
+        *("Scope of the claims", "What was done", "What was found", "What was easy"),
+        *("Where do we deviate?", "Compute", "Records and citation"),
+    ]
+    verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
+    heads = verdicts[verdicts["overall"] & (verdicts["paper"] == key)]
+    expected = heads.loc[~heads["word"].isin(["not attempted", "not computable"]), "word"]
+    shown = page.locator(".report tbody tr td:first-child").all_inner_texts()
+    assert sorted(cell.split()[1].strip(",") for cell in shown) == sorted(expected)
+    assert visit.problems == []
 
 
 def test_text_of_figures_and_first_lines_of_addresses_can_be_read(
