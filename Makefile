@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
 INSTALL := $(VENV)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps
 
-.PHONY: figures check test test-gpu test-slurm campaign rehearsal environment test-environment benchmarks lock docs
+.PHONY: figures check test test-gpu test-slurm campaign rehearsal environment test-environment benchmarks lock docs site
 
 # On a terminal a bar of all work and one for each running job, else plain lines; results/logs/ has those of each job.
 figures: $(READY)
@@ -80,6 +80,11 @@ $(READY): requirements.lock requirements-cuda.lock pyproject.toml
 $(TEST_READY): $(READY) requirements-dev.lock
 	$(INSTALL) --require-hashes --requirement requirements-dev.lock
 	@touch $(TEST_READY)
+
+# The results as a folder for any host of static files, in TO. ARGS: such as ARGS="--base https://example.org/".
+TO ?= public
+site: $(READY)
+	$(VENV)/bin/isotropy site $(TO) $(ARGS)
 
 # The docs as a site, in SITE, made in an environment of its own; a broken link or anchor is an error. UV: another uv.
 UV ?= $(VENV)/bin/uv

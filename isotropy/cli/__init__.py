@@ -17,6 +17,7 @@ import isotropy
 from isotropy.cli.audit import app as audit_app
 from isotropy.cli.common import Root, file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.cli.measure import measure
+from isotropy.cli.share import report, site
 from isotropy.cli.sources import app as sources_app
 from isotropy.cli.status import status
 from isotropy.errors import missing_package
@@ -56,6 +57,8 @@ app.add_typer(audit_app, name="audit")
 app.add_typer(sources_app, name="sources")
 app.command()(measure)
 app.command()(status)
+app.command()(report)
+app.command()(site)
 
 
 Version = Annotated[

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from isotropy.cli import app
+from isotropy.files import sha256_file
 from isotropy.palette import GROUPS
 from isotropy.papers.registry import KEYS, papers
 from isotropy.provenance.identity import MARK
@@ -97,12 +101,19 @@ def read_number(text: str) -> float:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_link_leads_to_a_file_and_fragment(name: str, smoke: Workflow) -> None:
-    """Fragments are ids on the target page, or a filter of the claims; links to papers lead
-    outside."""
     path = smoke.folder / "results" / name
+    check_links(path)
+    ids = re.findall(r' id="([^"]+)"', path.read_text("utf8"))
+    assert len(ids) == len(set(ids))
+    assert len(path.read_bytes()) < MOST_BYTES
+
+
+def check_links(path: Path) -> None:
+    """Check that links of a page lead to files, fragments to ids on them, or to a filter of the
+    claims; links to papers lead outside."""
     text = path.read_text("utf8")
     papers_links = {paper.link for paper in papers()}
-    links = set(re.findall(r'(?:href|src)="([^"]+)"', text)) - papers_links
+    links = set(re.findall(r'(?:href|src|data-graph)="([^"]+)"', text)) - papers_links
     assert len(links) > 8
     for link in links:
         file, _, fragment = link.partition("#")
@@ -110,9 +121,71 @@ def test_every_link_leads_to_a_file_and_fragment(name: str, smoke: Workflow) -> 
         assert target.is_file(), link
         if fragment and "=" not in fragment:
             assert f'id="{fragment}"' in target.read_text("utf8"), link
-    ids = re.findall(r' id="([^"]+)"', text)
-    assert len(ids) == len(set(ids))
-    assert len(path.read_bytes()) < MOST_BYTES
+
+
+def test_exported_site_is_whole_and_names_its_address(
+    smoke_copy: Workflow, tmp_path: Path, browser: Browser
+) -> None:
+    """All links work, previews find title and picture, the README has the bundle's digest. Another
+    export replaces what the first wrote, and nothing else; without an address pages are as the jobs
+    wrote them."""
+    public, root = tmp_path / "public", f"--root={smoke_copy.folder}"
+    assert command("site", str(public), root, "--base", "https://example.org/x").exit_code == 0
+    pages = sorted(public.rglob("*.html"))
+    assert {p.relative_to(public).as_posix() for p in pages} == set(PAGES)
+    for path in pages:
+        check_links(path)
+        meta = dict(re.findall(r'property="og:(\w+)" content="([^"]*)"', path.read_text("utf8")))
+        assert meta["url"] == f"https://example.org/x/{path.relative_to(public).as_posix()}"
+        assert min(map(len, (meta["title"], meta["description"]))) > 10
+        assert (public / meta["image"].removeprefix("https://example.org/x/")).is_file()
+    readme = (public / "README.md").read_text("utf8")
+    assert sha256_file(smoke_copy.folder / "results/bundle.zip") in readme
+    assert not list(public.rglob("*.safetensors"))
+    (public / "CNAME").write_text("example.org")
+    assert command("site", str(public), root, "--no-bundle").exit_code == 0
+    assert (public / "CNAME").is_file()
+    for line in (public / "files.sha256").read_text("utf8").splitlines():
+        digest, name = line.split("  ")
+        assert sha256_file(public / name) == digest
+        original = smoke_copy.folder / "results" / name
+        assert name == "README.md" or sha256_file(original) == digest
+    refused = command("site", str(tmp_path), root, "--no-bundle")
+    assert (refused.exit_code, "was not written by isotropy site" in refused.output) == (2, True)
+    visit = Visit(browser, public)
+    visit.open("index.html").get_by_role("link", name="Claims", exact=True).click()
+    assert visit.page.locator("#filters output").inner_text().split()[0] != "0"
+    assert visit.problems == []
+    page = smoke_copy.folder / "results/site/cai2021.html"
+    page.write_text(page.read_text("utf8") + " ", "utf8")
+    altered = command("site", str(public), root, "--no-bundle")
+    assert (altered.exit_code, "has changed since" in altered.output) == (2, True)
+
+
+def test_report_command_makes_the_report_from_the_tables(
+    smoke_copy: Workflow, tmp_path: Path
+) -> None:
+    """The Markdown of the page; in another folder links lead back to the results; tables that have
+    changed are refused."""
+    site = smoke_copy.folder / "results/site"
+    root = f"--root={smoke_copy.folder}"
+    assert command("report", "--paper", "cai2021", root, f"--output={site}/again.md").exit_code == 0
+    assert (site / "again.md").read_bytes() == (site / "cai2021-report.md").read_bytes()
+    assert (
+        command("report", "--paper", "cai2021", root, f"--output={tmp_path}/a.html").exit_code == 0
+    )
+    check_links(tmp_path / "a.html")
+    unknown = command("report", "--paper", "cai", root)
+    assert (unknown.exit_code, "did you mean 'cai2021'" in unknown.output) == (2, True)
+    claims = smoke_copy.folder / "results/claims.parquet"
+    pd.read_parquet(claims).head(9).to_parquet(claims)
+    changed = command("report", "--paper", "cai2021", root)
+    assert (changed.exit_code, "has changed since" in changed.output) == (2, True)
+
+
+def command(*arguments: str) -> Result:
+    """Run a command of the project in this process."""
+    return CliRunner().invoke(app, list(arguments))
 
 
 @pytest.mark.parametrize("name", PAGES)
