@@ -307,7 +307,7 @@ def test_overview_answers_for_each_paper_on_its_first_screen(
         name, says, found = (cell.inner_text() for cell in row.locator("th, td").all())
         assert (name, says) == (paper.name, paper.says)
         assert page.locator(".card .main", has_text=found.split(maxsplit=1)[1]).count()
-    assert page.locator(".card a", has_text="Report on one page").count() == len(papers())
+    assert page.locator(".card a", has_text="Short report").count() == len(papers())
 
 
 @pytest.mark.parametrize("key", KEYS)
