@@ -81,7 +81,7 @@ function exploreFigure(panel, data) {
     const size = Math.floor(panel.clientWidth / n) - 4;
     const visible = shown();
     charts = visible.length ? y.map((name) => chart(name, visible, size)) : [];
-    describe(null);
+    describe(visible.includes(current?.[0]) ? current : null);
     if (!visible.length) text.textContent = "Nothing is switched on.";
   }
 
