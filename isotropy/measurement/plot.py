@@ -9,7 +9,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.figures.draw import curve, footnote, legend, look, panels
+from isotropy.figures.draw import curve, footnote, look, panels
+from isotropy.figures.names import legend, space_names
 from isotropy.figures.style import use_style
 from isotropy.measurement.differences import ERROR, is_result, score_names
 from isotropy.measurement.models import OUTPUT
@@ -96,11 +97,11 @@ def _draw(table: pd.DataFrame, names: Sequence[str]) -> Figure:
             line = rows[rows["result"] == name]
             if len(line):
                 curve(axes, line, "position", "value", name or None, look(i), ("low", "high"))
-        axes.set(xlabel="layer", ylabel="")
         if OUTPUT in set(ticks["layer"]):
             axes.set_xticks(ticks["position"], ticks["layer"])
     if names != [""]:
         legend(figure)
+        space_names(figure)
     if table["low"].notna().any():
         footnote(figure, f"Intervals: {STANDARD_ERRORS} standard errors.")
     return figure

@@ -42,8 +42,9 @@ def assert_sizes(figure: Figure, scale: float) -> None:
     """No text is under 6 points as shown, and no mark in the figure, but for clouds of points."""
     small = [t for t in shown_texts(figure) if t.get_fontsize() * scale < MIN_FONT_SIZE - 1e-6]
     assert small == []
-    lines = [line for line in figure.findobj(Line2D) if line.get_marker() not in CAPS]
-    assert all(line.get_markersize() >= MIN_FONT_SIZE for line in lines if line.axes)
+    lines = [line for line in figure.findobj(Line2D) if line.axes and len(line.get_xdata())]
+    marked = [line for line in lines if line.get_marker() not in CAPS]
+    assert all(line.get_markersize() >= MIN_FONT_SIZE for line in marked)
     for marks in figure.findobj(PathCollection):
         if not marks.get_rasterized() and len(marks.get_sizes()):
             assert min(marks.get_sizes()) ** 0.5 >= MIN_FONT_SIZE - 1e-6

@@ -244,7 +244,9 @@ def manifolds(points: pd.DataFrame) -> Figure:
         colour_bar(figure, counted, frequencies, "occurrences of the type", **below)
         _dots(kinds, rows, "_largest", hue="kind", hue_order=list(KINDS), palette=KINDS)
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.3)}
-        sns.move_legend(kinds, **place, ncols=2, markerscale=3, title=None, handletextpad=0)
+        sns.move_legend(kinds, **place, ncols=2, title=None, handletextpad=0, frameon=False)
+        for handle in kinds.get_legend().legend_handles:
+            handle.set_markersize(6)
         names = ("by position", "third component", "by frequency", "by kind")
         for axes, name in zip(row, names, strict=True):
             heading(axes, name)
