@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,9 +118,9 @@ def _axis(scale: Scale, values: list[float]) -> Axis:
     return _covering(IdentityTransform(), low, high, ticks)
 
 
-def _covering(transform: Transform, low: float, high: float, ticks: np.ndarray) -> Axis:
+def _covering(transform: Transform, low: float, high: float, given: Sequence[float]) -> Axis:
     """An axis from a low to a high number, or as far as the ticks next to them."""
-    ticks = np.unique(ticks)
+    ticks = np.unique(given)
     low = max(ticks[ticks <= low], default=low)
     high = min(ticks[ticks >= high], default=high)
     start, end = transform.transform(np.array([low, high]))
