@@ -20,6 +20,7 @@ from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
 
 from isotropy.claims import figures as claims
+from isotropy.claims.scales import COUNTS, scale_of
 from isotropy.errors import IsotropyError
 from isotropy.figures import style as figure_style
 from isotropy.figures.draw import (
@@ -164,17 +165,17 @@ def test_figure_of_published_numbers_has_a_panel_per_unit(smoke: Workflow) -> No
         obtained=value, low=value - 0.05, high=value + 0.05, status="original", setup="s"
     )
     with_published = filled.dropna(subset=["published"])
-    assert set(with_published["column"]) <= set(claims.SCALES)
+    labels = with_published["column"].map(lambda column: scale_of(column).label)
     assert set(with_published["paper"]) == set(KEYS)
     figure = claims.published_against_obtained(filled)
     panels = {axes.get_xlabel(): axes for axes in figure.findobj(Axes) if axes.get_visible()}
-    assert set(panels) == set(claims.SCALES.values())
+    assert set(panels) == set(labels)
     for scale, axes in panels.items():
-        rows = with_published[with_published["column"].map(claims.SCALES) == scale]
+        rows = with_published[labels == scale]
         named = [" ".join(text.get_text().split()) for text in axes.get_yticklabels()]
         statements = [re.sub(r" \(.*\)$", "", text) for text in rows["statement"]]
         assert [name.removesuffix(" (s)") for name in named] == statements
-        unit = rows["published"] if scale == claims.COUNTS else 1
+        unit = rows["published"] if scale == COUNTS.label else 1
         diamonds, bars, dots, *runs = axes.collections
         assert np.allclose(diamonds.get_offsets()[:, 0], rows["published"] / unit)
         assert np.allclose(dots.get_offsets()[:, 0], rows["obtained"] / unit)
