@@ -25,6 +25,8 @@ COMMANDS = {
     "run": "--cores 1",
     "status": "",
     "draw": "rudman2024/figure4 -o f.pdf",
+    "report": "--paper rudman2024",
+    "site": "public",
     "schema": "",
     "audit verify": "--all",
     "audit trace": "claim",
