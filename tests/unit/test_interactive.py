@@ -26,7 +26,13 @@ UPLOT = "uplot@1.6.32"
 def script_data(table: pd.DataFrame, **fields: Any) -> dict[str, Any]:
     twin = Interactive(**{"x": "step", "y": ["score"], "by": ["seed"]} | fields)
     figure = FigureSpec(
-        id="p/f", function="f", tables=["t"], interactive=twin, section="1", caption="What."
+        id="p/f",
+        function="f",
+        tables=["t"],
+        title="Scores",
+        interactive=twin,
+        section="1",
+        caption="What.",
     )
     text = values_script(figure, [table])
     match = re.fullmatch(r'\(globalThis\.figureValues \?\?= \{\}\)\["p/f"\] = (.*);\n', text)
