@@ -99,9 +99,10 @@ def _sentence(paper: PaperEntry, rows: pd.DataFrame, verdict: str, groups: pd.Se
     rest = f"; {undecided} open" if undecided else ""
     if verdict == "fails" and len(holding):
         labels = _labels(rows)
+        there = f"in {_place(labels[holding.index])}" if len(holding) == 1 else "there"
         return (
-            f"Does not hold in all {where}: {paper.measure} is {_numbers(holding)} in "
-            f"{_place(labels[holding.index])}{_notes(claimed)}, but {_numbers(failing)} in "
+            f"Holds in only {len(holding)} of {where}: {paper.measure} is {_numbers(holding)} "
+            f"{there}{_notes(claimed)}, but {_numbers(failing)} in "
             f"{_place(labels[failing.index])}{rest}."
         )
     if verdict == "holds":
@@ -151,8 +152,8 @@ def _number(value: float) -> str:
 
 
 def _claimed(rows: pd.DataFrame) -> str:
-    """What the claim says of the number: a direction, where all cases have the same."""
+    """What the number must be for the claim to hold, where all cases need the same."""
     sides, bounds = set(rows["side"]), set(rows["bound"])
     if len(sides) > 1 or len(bounds) > 1 or not sides <= {"above", "below"}:
         return ""
-    return f"claimed: {sides.pop()} {_number(bounds.pop())}"
+    return f"to hold: {sides.pop()} {_number(bounds.pop())}"

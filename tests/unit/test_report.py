@@ -198,22 +198,22 @@ def paper(**others: Any) -> PaperEntry:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("hhh", "Holds in all 3 layers: x is −0.91 to −0.71 (claimed: below 0)."),
+        ("hhh", "Holds in all 3 layers: x is −0.91 to −0.71 (to hold: below 0)."),
         (
             "hhf",
-            "Does not hold in all 3 layers: x is −0.91 and −0.81 in 2 (claimed: below 0), but "
+            "Holds in only 2 of 3 layers: x is −0.91 and −0.81 there (to hold: below 0), but "
             "−0.71 in layer 2.",
         ),
         (
             "hff",
-            "Does not hold in all 3 layers: x is −0.91 in layer 0 (claimed: below 0), but −0.81 "
+            "Holds in only 1 of 3 layers: x is −0.91 in layer 0 (to hold: below 0), but −0.81 "
             "and −0.71 in 2.",
         ),
-        ("fff", "Holds in none of 3 layers: x is −0.91 to −0.71 (claimed: below 0)."),
-        ("ffu", "Holds in none of 3 layers: x is −0.91 and −0.81 (claimed: below 0); 1 open."),
+        ("fff", "Holds in none of 3 layers: x is −0.91 to −0.71 (to hold: below 0)."),
+        ("ffu", "Holds in none of 3 layers: x is −0.91 and −0.81 (to hold: below 0); 1 open."),
         (
             "huu",
-            "Open: x is −0.91 to −0.71 in 3 layers (95 % intervals within −1 to −0.61; claimed: "
+            "Open: x is −0.91 to −0.71 in 3 layers (95 % intervals within −1 to −0.61; to hold: "
             "below 0).",
         ),
         ("nn", "Not tested in this study."),

@@ -121,8 +121,8 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
         axes.set_ylim(min(-0.05, axes.get_ylim()[0]), 1.03)
     legend(figure)
     about = (
-        "Cosines between tokens of different types ($S_{inter}$) and of the same type "
-        "($S_{intra}$), exact over all pairs; "
+        "Cosines between tokens of different types (S_inter) and of the same type "
+        "(S_intra), exact over all pairs; "
         f"types are {layers['types'].iloc[0]}. Adjusted: within clusters, each moved "
         "to its own mean; mean over clusters. Dotted, as controls: one mean for all tokens, and "
         "means of random parts as large as the clusters. "

@@ -209,7 +209,10 @@ def static_differences(runs: StaticRuns) -> pd.DataFrame:
 
 
 def _with_setup(facts: ContextsFacts | StaticWordsFacts) -> dict[str, object]:
-    return {"setup": f"{facts.texts}, {facts.embedding}", **facts.model_dump(exclude={"vector_titles"})}
+    return {
+        "setup": f"{facts.texts}, {facts.embedding}",
+        **facts.model_dump(exclude={"vector_titles"}),
+    }
 
 
 def _with_interval(layers: pd.DataFrame, name: str, count: str) -> pd.DataFrame:
