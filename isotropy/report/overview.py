@@ -52,7 +52,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "run": read_json(inputs("run")[0]),
         "total": count_text(outcomes(of_papers)),
         "signs": SIGNS,
-        **_studied_names(verdicts),
+        **_studied_names(verdicts, names),
     }
 
 
@@ -109,10 +109,12 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
     return sentences
 
 
-def _studied_names(verdicts: pd.DataFrame) -> dict[str, list[str]]:
-    """Names of all data sets and models behind the verdicts."""
+def _studied_names(verdicts: pd.DataFrame, titles: dict[str, str]) -> dict[str, list[str]]:
+    """Names of all data sets and models behind the verdicts; of sources their titles."""
     with_number = verdicts[~verdicts["word"].isin(["not attempted", "not computable"])]
     return {
-        name: sorted({part for text in with_number[column] for part in text.split("; ") if part})
+        name: sorted(
+            {titles.get(p, p) for text in with_number[column] for p in text.split("; ") if p}
+        )
         for name, column in (("data", "data"), ("models", "embedding"))
     }
