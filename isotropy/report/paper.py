@@ -31,7 +31,7 @@ from isotropy.workflow.page_spec import Inputs, PageSpec
 SCRIPTS = ("paper.js", "forest.js", *SORTABLE)
 LONGEST_TABLE = 24
 """Most rows of a table that is shown whole; of others the first FIRST_ROWS are shown."""
-FIRST_ROWS = 10
+FIRST_ROWS = 5
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
