@@ -27,8 +27,8 @@ from isotropy.workflow.config import load_study, read_configuration
 from isotropy.workflow.pages import REPORT
 from isotropy.workflow.plan import Plan
 
-# The same examples in every run; `--hypothesis-profile default` looks for new ones.
-hypothesis.settings.register_profile("same", derandomize=True)
+# The same examples in every run, in any time; `--hypothesis-profile default` looks for new ones.
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("same")
 
 gc.disable()  # until all tests are loaded

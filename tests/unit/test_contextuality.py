@@ -207,7 +207,7 @@ def test_scale_does_not_change_values(unit: float) -> None:
         assert scaled == pytest.approx(plain, nan_ok=True, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 12))
 def test_properties(seed: int, n: int, d: int) -> None:
     """Values are within bounds, and invariant to order, rotation and scale."""

@@ -111,7 +111,7 @@ def test_sums_equal_the_gpu_path_and_do_not_depend_on_threads() -> None:
     assert len(result) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(2, 30),
@@ -230,7 +230,7 @@ def test_cluster_of_equal_vectors_has_cosine_zero(dtype: type) -> None:
         assert torch.allclose(ours, plain, atol=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 99),
     cuts=st.lists(st.integers(1, 59), max_size=4),

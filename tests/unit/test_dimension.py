@@ -164,7 +164,7 @@ def test_neighbour_distances_equal_faiss(k: int, monkeypatch: pytest.MonkeyPatch
     assert torch.equal(results[0], results[2])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(12, 60),

@@ -266,7 +266,7 @@ def test_linear_probes_ignore_a_dominant_noise_dimension() -> None:
     assert probes(X[:200], scores[:200], X[200:], scores[200:], "pearson", 0)[0].performance > 99
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 99), n=st.integers(3, 40), d=st.integers(2, 8))
 def test_projection_on_mean_and_largest_other_axis(seed: int, n: int, d: int) -> None:
     """One axis is the direction of the mean; the other is centred and has the largest remaining

@@ -264,7 +264,7 @@ def test_one_cluster_is_centred_as_a_whole() -> None:
     assert abs(scores["s_inter_adjusted"]) < 0.05
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.floats(0, 3))
 def test_share_of_positions_is_adjusted_r2(seed: int, groups: int, strength: float) -> None:
     """It is that of a regression on positions as categories."""

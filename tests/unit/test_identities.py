@@ -27,7 +27,7 @@ from isotropy.papers.mickus2024.tables import nested_classes
 from isotropy.papers.registry import paper
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(3, 14),
@@ -53,7 +53,7 @@ def test_identities_of_isoscore_and_variance(seed: int, n: int, d: int, shift: f
     assert variance_by_pairs(X).numpy() == pytest.approx(X.var(axis=0, ddof=1), rel=1e-7)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6), n=st.integers(4, 12), d=st.integers(1, 4), margin=st.floats(0, 3)
 )

@@ -65,7 +65,7 @@ def test_float32_far_from_the_origin() -> None:
     assert isoscore(X) == pytest.approx(algorithm_1(X), abs=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(3, 60),
@@ -191,7 +191,7 @@ def test_star_equals_the_published_package() -> None:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), n=st.integers(3, 12), d=st.integers(2, 8), zeta=st.floats(0, 1))
 def test_star_bounds_rotation_and_gradients(seed: int, n: int, d: int, zeta: float) -> None:
     """Within [0, 1]; invariant to a rotation of cloud and covariance; first and second derivatives
@@ -252,7 +252,7 @@ def test_known_defects_of_the_published_package() -> None:
     assert np.isnan(float(published_package.IsoScore(np.ones((5, 3)))))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
     cuts=st.lists(st.integers(1, 199), min_size=1, max_size=6, unique=True),

@@ -45,9 +45,7 @@ def test_ledger_lists_runs_and_jobs(tmp_path: Path) -> None:
         last_run(tmp_path / "elsewhere")
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.data())
 def test_any_change_of_lines_breaks_the_chain(tmp_path: Path, data: st.DataObject) -> None:
     """Except for removing lines at the end, which is found only through the records that they name,

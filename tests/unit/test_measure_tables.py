@@ -334,9 +334,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([name + packed for name in KINDS for packed in ("", ".gz")]),
     st.tuples(st.integers(1, 6), st.integers(1, 5)).flatmap(

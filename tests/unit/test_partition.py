@@ -26,7 +26,7 @@ def definition(W: np.ndarray, *, both: bool = False) -> float:
     return min(values) / max(values)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 40), d=st.integers(2, 6), shift=st.floats(0, 2))
 def test_isotropy_equals_the_definition(seed: int, n: int, d: int, shift: float) -> None:
     """Within [0, 1]; invariant to the order of points; with `signs="both"` also to reflection."""
@@ -76,7 +76,7 @@ def test_sign_of_eigenvectors_matters() -> None:
     assert partition_isotropy(W, signs="both") < partition_isotropy(W)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 40), d=st.integers(2, 7), shift=st.floats(0, 3))
 def test_range_over_signs_equals_all_choices(seed: int, n: int, d: int, shift: float) -> None:
     """The range is that of the definition over all 2^d choices of signs, and contains the values

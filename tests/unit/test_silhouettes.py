@@ -193,7 +193,7 @@ def test_sampled_silhouette_is_that_of_the_drawn_points() -> None:
         silhouette(X, labels, sample_size=1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(4, 40),

@@ -48,7 +48,7 @@ def test_every_stream_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(cuts=st.lists(st.integers(0, 90), max_size=4), order=st.randoms(use_true_random=False))
 def test_merged_parts_are_the_whole(name: str, cuts: list[int], order: Any) -> None:
     """Also of parts without vectors."""

@@ -77,9 +77,7 @@ def test_files_that_contradict_themselves_are_refused(
 WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=6)
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(WORDS, min_size=3, max_size=12),
     st.integers(2, 6),

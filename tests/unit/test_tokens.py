@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from isotropy.embed.layers import layer_file, read_layer, read_tokens, token_rows
@@ -186,7 +186,6 @@ def test_unknown_layers_and_invalid_vectors_are_errors(
     assert layer_file(6) == "layer06.safetensors"
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.data())
 def test_token_rows_of_chosen_texts(lengths: list[int], data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=10))

@@ -316,7 +316,7 @@ def test_memory_layout_does_not_change_components(shape: tuple[int, int]) -> Non
     assert np.array_equal(read_only, cloud)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), n=st.integers(8, 60), d=st.integers(2, 10), k=st.integers(1, 6))
 def test_properties(seed: int, n: int, d: int, k: int) -> None:
     """Components are orthonormal, the result is orthogonal to them, and has mean zero in each

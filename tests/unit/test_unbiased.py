@@ -100,7 +100,7 @@ def test_float32_far_from_the_origin(n: int, d: int) -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(6, 60),
@@ -230,7 +230,7 @@ def accumulated(batches: list[np.ndarray], d: int) -> StreamingUnbiasedIsoScore:
     return stream
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 10**6),
     cuts=st.lists(st.integers(1, 199), min_size=2, max_size=6, unique=True),
