@@ -9,6 +9,7 @@ the reason.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -61,7 +62,7 @@ class Choice:
         compared: predicate of the specs, among those it applies to, that the page compares; None:
             all but variants.
         covers: whether a study follows the choice only if it has all of several values.
-        counted: whether the choice is the number of distinct values, as for seeds.
+        counted: whether the choice is the number of values of each experiment, as for seeds.
         departs: whether every result departs from the choice, whatever its value.
     """
 
@@ -208,7 +209,7 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
     paper_values = _distinct(choice.expected(spec) for spec in applicable)
     found = _distinct(choice.found(spec) for spec in applicable) if choice.fields else paper_values
     if choice.counted:
-        found = [len(found)]
+        found = _distinct(_counts(choice.fields[0], applicable))
     unknown = all(value is UNKNOWN for value in paper_values)
     if choice.covers:
         follows = set(paper_values[0]) <= set(found)
@@ -228,6 +229,11 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
         source=choice.source,
         state=state,
     )
+
+
+def _counts(field: str, specs: Iterable[PaperSpec]) -> list[int]:
+    """Number of values of a field in each group of specs that are otherwise equal."""
+    return list(Counter(spec.model_copy(update={field: 0}).canonical() for spec in specs).values())
 
 
 def _revisions(models: Iterable[str], registry: Mapping[str, Any]) -> Line:

@@ -295,6 +295,14 @@ def test_changed_configuration_is_shown_as_departed_from(project: Path) -> None:
     assert changed["batch size, other tasks"].state == "unknown"
 
 
+def test_seeds_are_those_of_each_experiment(project: Path) -> None:
+    """Five seeds of one setup and three of others are not five."""
+    assert lines(project, "mickus2024")["seeds"].study == "5"
+    setups = {"supersenses-scaled": {"seeds": [0, 1, 2]}}
+    changed = lines(project, "mickus2024", mickus2024={"setups": setups})["seeds"]
+    assert (changed.study, changed.state) == ("3, 5", "departed from")
+
+
 def test_omitted_paper_has_no_protocol_lines(project: Path) -> None:
     assert lines(project, "cai2021", cai2021=None) == {}
 
