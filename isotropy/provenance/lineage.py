@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -14,6 +14,11 @@ Status = Literal["original", "stand-in", "rehearsal"]
 data to try out a study, whose numbers mean nothing."""
 RANKS: dict[Status, int] = {"original": 0, "stand-in": 1, "rehearsal": 2}
 """Precedence of statuses: a result has the highest of its inputs."""
+
+
+def titles_by_id(sources: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Titles of what was fetched, by the ids of the sources, as records have them."""
+    return {source["id"]: source["content"]["title"] for source in sources}
 
 
 class Lineage(BaseModel):

@@ -25,11 +25,11 @@ from isotropy.errors import IsotropyError, suggest
 from isotropy.figures.draw import finish
 from isotropy.figures.spec import FigureSpec
 from isotropy.figures.style import banner, save, use_style
-from isotropy.files import record_path, sha256_file
+from isotropy.files import record_path
 from isotropy.palette import REHEARSAL, STATUS
 from isotropy.papers.locations import figure_file, package, table_file
 from isotropy.papers.registry import papers
-from isotropy.provenance.identity import MARK, digests
+from isotropy.provenance.identity import MARK, digests, require_unchanged
 from isotropy.provenance.record import read_record
 
 Style = Literal["page", "paper"]
@@ -98,8 +98,7 @@ def _figure(root: Path, entry: FigureSpec) -> Figure:
 def _table(root: Path, name: str) -> pd.DataFrame:
     path = root / table_file(name)
     written = digests(read_record(record_path(path)).outputs).get(table_file(name))
-    if not path.is_file() or sha256_file(path) != written:
-        raise IsotropyError(f"{path} has changed since its job wrote it: run the workflow again")
+    require_unchanged(path, written)
     return pd.read_parquet(path)
 
 

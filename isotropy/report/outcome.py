@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from isotropy.palette import GROUPS
+from isotropy.provenance.lineage import titles_by_id
 from isotropy.report.verdicts import print_minus
 from isotropy.workflow.page_spec import PaperEntry
 
@@ -67,11 +68,7 @@ def answer(paper: PaperEntry, verdicts: pd.DataFrame) -> str:
 
 def source_titles(fetched: list[dict[str, Any]]) -> dict[str, str]:
     """Titles of fetched sources by id, as the summary of the run has them."""
-    return {
-        source["id"]: source["content"]["title"]
-        for record in fetched
-        for source in record["sources"]
-    }
+    return titles_by_id(source for record in fetched for source in record["sources"])
 
 
 def tested_on(rows: pd.DataFrame, titles: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from isotropy.errors import IsotropyError, suggest
 from isotropy.files import RESULTS, record_path, sha256_file
 from isotropy.papers.registry import KEYS
 from isotropy.provenance.format import LEDGER, ledger_bytes, read_ledger
-from isotropy.provenance.identity import MARK, digests
+from isotropy.provenance.identity import MARK, digests, require_unchanged
 from isotropy.provenance.record import Record, read_record
 from isotropy.report import report
 from isotropy.report.site import INDEX, render
@@ -64,10 +64,7 @@ def _unchanged(page: Path, *, outputs: bool) -> Record:
     """Return the record of a page whose inputs, or outputs, are as the record has them."""
     record = read_record(record_path(page))
     for path, digest in digests(record.outputs if outputs else record.inputs).items():
-        if not Path(path).is_file() or sha256_file(Path(path)) != digest:
-            raise IsotropyError(
-                f"{path} has changed since its job wrote it: run the workflow again"
-            )
+        require_unchanged(Path(path), digest)
     return record
 
 

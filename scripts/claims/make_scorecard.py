@@ -6,6 +6,7 @@ from isotropy.claims.scorecard import scorecard
 from isotropy.claims.spec import ScorecardSpec, untested
 from isotropy.files import record_path
 from isotropy.job import Job
+from isotropy.provenance.lineage import titles_by_id
 from isotropy.provenance.record import read_record
 from isotropy.tables.write import write_all
 
@@ -20,6 +21,6 @@ with Job(snakemake, ScorecardSpec) as job:
         {name: read_record(record_path(path)).id for name, path in paths.items()},
         f"the {job.spec.study} study leaves that part of the paper out",
         job.spec.model_columns,
-        {source["id"]: source["content"]["title"] for source in job.lineage.sources},
+        titles_by_id(job.lineage.sources),
     )
     write_all(job, table)

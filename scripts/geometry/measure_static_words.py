@@ -5,6 +5,7 @@ from isotropy.geometry.spec import StaticWordsFacts, StaticWordsSpec
 from isotropy.geometry.static_words import measure_layers, read_benchmark
 from isotropy.job import Job
 from isotropy.parquet import write_parquet
+from isotropy.provenance.lineage import titles_by_id
 from isotropy.sources.fetched import read_fetched
 from isotropy.sources.formats import read_vectors
 
@@ -29,11 +30,7 @@ with Job(snakemake, StaticWordsSpec) as job:
         model=job.lineage.titles("model")[0],
         status=job.lineage.status,
         deviations=job.lineage.deviations,
-        vector_titles={
-            source["id"]: source["content"]["title"]
-            for source in job.lineage.sources
-            if source["id"] in spec.vectors
-        },
+        vector_titles=titles_by_id(s for s in job.lineage.sources if s["id"] in spec.vectors),
         min_contexts=spec.min_contexts,
     )
     with job.write("run") as path:

@@ -59,7 +59,7 @@ def test_few_points_are_all_there_with_four_digits() -> None:
 
 @pytest.mark.parametrize(("n_steps", "n_seeds"), [(1001, 5), (2000, 1), (2, 900), (1, 5000)])
 def test_many_points_are_thinned_to_points_of_the_table(n_steps: int, n_seeds: int) -> None:
-    """Of each curve the first and the last stay, and gaps grow; the note counts them."""
+    """The first and the last point of each curve stay, and gaps grow; the note counts them."""
     table = trajectories(n_steps, n_seeds)
     data = script_data(table)
     shown = pd.DataFrame(data["values"] | {"place": data["levels"]["seed"]["places"]})

@@ -61,7 +61,7 @@ def trajectory_rows(smoke: Workflow, said: dict[str, str], *scores: str) -> pd.D
 
 
 def test_values_read_by_hovering_are_those_of_the_table(smoke: Workflow, browser: Browser) -> None:
-    """Of a trajectory: setup, seed, step and both scores, and those of the keyboard."""
+    """Setup, seed, step and both scores of a trajectory, by pointing and by the keyboard."""
     visit = Visit(browser, smoke.folder / "results")
     page = visit.open("site/mickus2024.html")
     figure = opened(page, "figure3")
