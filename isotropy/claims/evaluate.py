@@ -91,8 +91,9 @@ SCHEMA = {
 - `word`: the verdict; `judged`: what it would be if the number were the paper's own case (empty
   without a number).
 - `amount`: obtained minus published value, or minus the bound.
-- `reason`: why it is undecided or has no number, as text; `missing_case`: the case that the study
-  does not have, if that is the reason.
+- `reason`: why it is undecided or has no number, or how many of the counted cases have that
+  verdict only by themselves; `missing_case`: the case that the study does not have, if that is the
+  reason.
 - `n_judged`: number of cases or values of a verdict on several; the claim holds in `n_holding` of
   them and fails in `n_failing`; `n_missing`: number of cases without a number.
 - `failure_bound`: of what must hold in every run and did, the largest share of runs that may fail

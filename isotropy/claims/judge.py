@@ -93,8 +93,11 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
         excluded = not any(
             estimate.interval[0] <= edge <= estimate.interval[1] for edge in edges(claim)
         )
-        adjusted = "once adjusted for the number of cases, " if excluded else ""
-        return Verdict("undecided", reason=f"{adjusted}the interval includes {_edge_name(claim)}")
+        reason = f"the interval includes {_edge_name(claim)}"
+        if excluded:
+            alone = "holds" if _judge_point(claim, estimate).word == "reproduced" else "fails"
+            reason = f"{alone} by itself; adjusted for the number of cases, {reason}"
+        return Verdict("undecided", reason=reason)
     if claim.unit == "seeds" and (n_apart := count_apart(estimate.values)):
         sides = [tuple(value > edge for edge in edges(claim)) for value in estimate.values]
         if len(set(sides)) > 1:

@@ -134,7 +134,8 @@ def _judge_all(cases: Sequence[Case]) -> StatementVerdict:
         return StatementVerdict(verdict, _smallest(case.p for case in failed))
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     word = "reproduced" if len(holding) == len(cases) else "undecided"
-    return StatementVerdict(counts.verdict(word), p)
+    n_alone = sum(not _agrees(case.verdict) for case in holding)
+    return StatementVerdict(counts.verdict(word)._replace(reason=_only_alone(n_alone, "hold")), p)
 
 
 def _judge_any(cases: Sequence[Case]) -> StatementVerdict:
@@ -149,10 +150,21 @@ def _judge_any(cases: Sequence[Case]) -> StatementVerdict:
         return StatementVerdict(verdict, _smallest(c.p for c in holding))
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     if len(failed) < len(cases):
-        return StatementVerdict(counts.verdict("undecided"), p)
+        n_alone = len(failed) - sum(_disagrees(case.verdict) for case in cases)
+        undecided = counts.verdict("undecided")._replace(reason=_only_alone(n_alone, "fail"))
+        return StatementVerdict(undecided, p)
     contradicted = any(verdict.word == "contradicted" for verdict in failed)
     word = "contradicted" if contradicted else "deviates"
     return StatementVerdict(counts.verdict(word), p)
+
+
+def _only_alone(n: int, verb: str) -> str:
+    """Say how many cases hold, or fail, by themselves but not adjusted for their number; empty for
+    none. The counts of a statement include them.
+    """
+    if n == 0:
+        return ""
+    return f"1 case {verb}s only by itself" if n == 1 else f"{n} cases {verb} only by themselves"
 
 
 def _judge_unadjusted(cases: Sequence[Case]) -> list[Verdict]:

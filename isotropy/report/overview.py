@@ -14,6 +14,7 @@ import pandas as pd
 from isotropy.claims.spec import ALPHA
 from isotropy.files import read_json
 from isotropy.palette import GROUPS, SIGNS
+from isotropy.printable import without_remark
 from isotropy.report.outcome import answer, count_text, outcomes, source_titles, tested_on
 from isotropy.report.pictures import size
 from isotropy.report.verdicts import group_statements, has_number, select_by_origin
@@ -67,11 +68,17 @@ def _found(
     return {
         "group": GROUPS[main.iloc[0]] if len(main) else "none",
         "answer": answer(paper, verdicts),
+        "tested": _tested(heads[heads["statement_id"] == paper.main]),
         "tested_on": tested_on(verdicts[verdicts["statement_id"] == paper.main], names),
         "counts": [(kind, n, count_text({kind: n})) for kind, n in counts.items()],
         "count_text": count_text(counts),
         "n_original": int((with_number & (heads["status"] == "original")).sum()),
     }
+
+
+def _tested(main: pd.DataFrame) -> str:
+    """The statement that the outcome is about, without the remark that makes it exact."""
+    return without_remark(main["statement"].iloc[0]).rstrip(".") if len(main) else ""
 
 
 def _picture(path: Path | None, folder: Path) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from isotropy.provenance.record import read_record
 from isotropy.report.explore import FILE
 from isotropy.report.forest import forest
 from isotropy.report.pictures import size
+from isotropy.report.protocol import with_stand_ins
 from isotropy.report.site import SORTABLE
 from isotropy.report.verdicts import count_groups, count_words, group_statements, select_by_origin
 from isotropy.tables.spec import TableSpec
@@ -62,7 +63,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "tables": [
             _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
         ],
-        "protocol": spec.protocol,
+        "protocol": with_stand_ins(spec.protocol, _fetched(tables)),
         "decisions": _markdown(spec.decisions),
     }
 
@@ -159,6 +160,11 @@ def _constant(table: pd.DataFrame) -> list[str]:
     alike = [c for c in table.columns if table[c].nunique(dropna=False) == 1]
     constant = [str(c) for c in alike if c in texts or c in empty]
     return constant if len(table) > 1 and len(constant) < len(table.columns) else []
+
+
+def _fetched(tables: list[Path]) -> list[dict[str, Any]]:
+    """What was fetched for tables, from their records."""
+    return [s for path in tables for s in read_record(record_path(path)).lineage.sources]
 
 
 def _markdown(text: str) -> Markup:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from isotropy.files import RECORD_SUFFIX, RESULTS, read_json
 from isotropy.printable import escape_for_markdown, without_remark
 from isotropy.report.outcome import answer, count_text, outcomes, source_titles, tested_on
+from isotropy.report.protocol import with_stand_ins
 from isotropy.report.verdicts import group_statements
 from isotropy.workflow.page_spec import Inputs, PageSpec, PaperEntry
 
@@ -38,7 +39,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     found = answer(paper, verdicts)
     parts = [
         _scope(spec, paper, rows),
-        _methods(spec, rows, source_titles(lineage["sources"])),
+        _methods(spec, rows, lineage["sources"]),
         _outcome(paper, rows, found, up),
         _from_docs(spec.decisions),
         _compute(paper, run, lineage["jobs"], up),
@@ -68,13 +69,15 @@ def _scope(spec: PageSpec, paper: PaperEntry, rows: pd.DataFrame) -> str:
     )
 
 
-def _methods(spec: PageSpec, rows: pd.DataFrame, titles: dict[str, str]) -> str:
+def _methods(spec: PageSpec, rows: pd.DataFrame, fetched: list[dict[str, Any]]) -> str:
     """Models and data, and how many of the authors' choices the study follows."""
-    text = f"## What was done\n\nMeasured: {_text(tested_on(rows, titles) or 'nothing')}."
+    measured = tested_on(rows, source_titles(fetched)) or "nothing"
+    text = f"## What was done\n\nMeasured: {_text(measured)}."
     if not spec.protocol:
         return text
     topics: dict[str, list[str]] = {}
-    for line in spec.protocol:
+    sources = [source for record in fetched for source in record["sources"]]
+    for line in with_stand_ins(spec.protocol, sources):
         topics.setdefault(line.state, []).append(line.topic)
     states = [f"{len(names)} {state}" for state, names in topics.items()]
     departed = topics.get("departed from", [])

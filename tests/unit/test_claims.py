@@ -345,8 +345,9 @@ def test_many_cases_are_adjusted_for_their_number() -> None:
     assert set(twenty.loc[~twenty["overall"], "word"]) == {"undecided"}
     assert (
         twenty["reason"][1]
-        == "once adjusted for the number of cases, the interval includes the bound"
+        == "holds by itself; adjusted for the number of cases, the interval includes the bound"
     )
+    assert twenty["reason"][0] == "20 cases hold only by themselves"
     assert twenty["word"][0] == "reproduced"
     assert twenty["p"][0] == pytest.approx(alone["p"])
 

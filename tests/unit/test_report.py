@@ -16,11 +16,13 @@ from isotropy.claims.evaluate import NO_NUMBER_FOR, SCHEMA, _describe_column
 from isotropy.claims.read import read_claims
 from isotropy.claims.scales import _SCALES, scale_of
 from isotropy.palette import STATUS, VERDICTS
+from isotropy.papers.choices import Line
 from isotropy.papers.registry import papers
 from isotropy.report import overview
 from isotropy.report.forest import forest
 from isotropy.report.outcome import answer
 from isotropy.report.paper import _constant
+from isotropy.report.protocol import with_stand_ins
 from isotropy.report.provenance import _packages
 from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
 from isotropy.workflow.page_spec import PageSpec, PaperEntry
@@ -186,6 +188,7 @@ def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> No
         "Holds: r is −0.81 (published −0.81). On the paper's own data, model and protocol."
     )
     assert (card["group"], card["n_original"]) == ("holds", 2)
+    assert card["tested"] == "It rises: a"
     assert (result["n_contradicted"], result["n_original"], result["n_verdicts"]) == (1, 2, 4)
     assert "5 verdicts rest on an interval" in " ".join(result["decides"])
     assert "about 0.2 of them (5 %) would be decided by chance" in " ".join(result["decides"])
@@ -251,3 +254,26 @@ def test_labels_distinguish_statements(statements: list[str]) -> None:
     words = {tuple(statement.split()) for statement in statements}
     assert len(set(result)) >= len(words) or len(set(statements)) < len(statements)
     assert np.all([len(label) <= len(s) + 4 for label, s in zip(result, statements, strict=True)])
+
+
+def test_protocol_names_what_came_instead_of_a_source() -> None:
+    """A line that names a source for which something else came departs from the authors' choice;
+    ids that begin or end like it stay as they are."""
+    line = Line(
+        topic="vectors",
+        paper="word2vec",
+        study="glove-a, word2vec, word2vec-b",
+        source="section 3",
+        state="followed",
+    )
+    fetched = [
+        {"id": "word2vec", "status": "stand-in", "content": {"title": "spaCy's vectors"}},
+        {"id": "glove-a", "status": "original", "content": {"title": "GloVe"}},
+        {"id": "b", "status": "stand-in", "content": {"title": "no part of an id"}},
+    ]
+    (shown,) = with_stand_ins([line], fetched)
+    assert shown.study == "glove-a, word2vec (here: spaCy's vectors), word2vec-b"
+    assert shown.state == "departed from"
+    assert with_stand_ins([line], fetched[1:]) == [line]
+    unknown = line.model_copy(update={"state": "unknown"})
+    assert with_stand_ins([unknown], fetched)[0].state == "unknown"
