@@ -47,10 +47,14 @@ class Compute(Strict):
     shards: Annotated[int, Field(ge=1)]
     """Number of jobs that split the extraction of the token vectors of a data set with a model.
     Does not change the result."""
+    container: Annotated[str, Field(pattern=r"^[\w@:/.+-]+$")] | None = None
+    """Image in which jobs run with `--sdm apptainer`, made from the Dockerfile: a file, or an
+    address such as `docker://registry/isotropy:tag`. Snakemake puts it into a shell command, so
+    that blanks, quotes and the like are refused."""
 
     def for_encoders(self) -> dict[str, Any]:
         """Return the fields that the specs of encoders have."""
-        return self.model_dump(exclude={"shards", "jobs_per_gpu"})
+        return self.model_dump(exclude={"shards", "jobs_per_gpu", "container"})
 
 
 class Result(NamedTuple):

@@ -81,6 +81,11 @@ except IsotropyError as error:
     raise WorkflowError(escape_for_terminal(str(error))) from None
 
 CONFIG = STUDY.config
+if CONFIG.compute.container:
+
+    container: CONFIG.compute.container
+
+
 SOURCES = STUDY.registry.sources
 
 

@@ -4,6 +4,7 @@ folder, braces in names; and files that are touched or edited."""
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -130,3 +131,43 @@ def test_touched_result_files_rerun_nothing_but_touched_folders_do(
     smoke_whole_copy.done("--touch")
     assert smoke_whole_copy.planned() == {}
     assert audit(smoke_whole_copy, "verify", "--all").returncode == 0
+
+
+APPTAINER = """#!/usr/bin/env python3
+\"\"\"A stand-in for apptainer, which Debian does not have: it notes image and options, and runs the
+command without a container.\"\"\"
+import os, sys
+if sys.argv[1:] == ["--version"]:
+    print("apptainer version 1.3.4")
+    raise SystemExit
+*options, image, shell, _, command = sys.argv[1:]
+with open(os.environ["NOTES"], "a") as notes:
+    print(image, *options, file=notes)
+os.execvp(shell, [shell, "-c", command])
+"""
+
+
+def test_jobs_run_in_the_configured_container(tmp_path: Path) -> None:
+    """With `--sdm apptainer` Snakemake hands every job to the image of `compute.container`, and the
+    audit finds the results; a name that a shell would interpret is refused."""
+    workflow = Workflow(tmp_path, [str(PROJECT / "config/smoke.yaml"), "image.yaml"])
+    command = tmp_path / "bin/apptainer"
+    command.parent.mkdir()
+    command.write_text(APPTAINER)
+    command.chmod(0o755)
+    (tmp_path / "isotropy.sif").write_bytes(b"")
+    (tmp_path / "image.yaml").write_text("compute: {container: isotropy.sif}\n")
+    path = os.pathsep.join(
+        [str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    )
+    snakefile = str(PROJECT / "Snakefile")
+    arguments = ("--snakefile", snakefile, "--sdm", "apptainer", "--", PREPARED)
+    workflow.done(*arguments, env={"PATH": path, "NOTES": str(tmp_path / "notes")})
+    notes = (tmp_path / "notes").read_text().splitlines()
+    assert [note.split()[0] for note in notes] == ["isotropy.sif"] * 2  # fetched, and prepared
+    assert audit(workflow, "verify", "--all", "--project", str(PROJECT)).returncode == 0
+    (tmp_path / "image.yaml").write_text("compute: {container: 'a.sif; touch here'}\n")
+    refused = workflow.run(*arguments, env={"PATH": path})
+    assert refused.returncode == 1
+    assert "compute.container" in refused.stdout
+    assert not (tmp_path / "here").exists()
