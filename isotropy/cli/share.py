@@ -23,8 +23,8 @@ def report(
     root: Root = Path(),
 ) -> None:
     """Report on a paper of a finished study, as reproducibility tracks ask for: claims, methods,
-    outcome, what was easy and what was not, deviations, cost, records. The HTML prints on one or
-    two pages of A4.
+    outcome, what was easy and what was not, deviations, cost, records. The HTML prints on a page
+    of A4.
     """
     from isotropy.report.share import report_text
 

@@ -86,27 +86,40 @@ def _methods(spec: PageSpec, rows: pd.DataFrame, fetched: list[dict[str, Any]]) 
 
 
 def _outcome(paper: PaperEntry, rows: pd.DataFrame, found: str, up: str) -> str:
-    """The main statement in a sentence, and a line for each statement with a number."""
+    """The main statement in a sentence, a line for each statement of the paper with a number, and
+    counts of our own controls.
+    """
     heads = rows[rows["overall"]]
-    counts = outcomes(heads[~heads["ours"].fillna(False).astype(bool)])
+    ours = heads["ours"].fillna(False).astype(bool)
+    counts = count_text(outcomes(heads[~ours]))
     lines = [
-        f"## What was found\n\n**{_text(found)}** Statements of the paper: {count_text(counts)}.",
+        f"## What was found\n\n**{_text(found)}** Statements of the paper: {counts}. Verdicts are "
+        "on stand-ins where not marked as original.",
         "| verdict | statement | paper | here |\n| --- | --- | --- | --- |",
     ]
-    shown = [one["head"] for one in group_statements(rows) if one["head"]["group"] != "none"]
-    for head in sorted(shown, key=lambda head: head["ours"]):  # the paper's come first
+    shown = [one["head"] for one in group_statements(rows[~rows["ours"].fillna(False)])]
+    for head in shown:
+        if head["group"] == "none":
+            continue
         here = " ".join([head["obtained"], f"({head['interval']})" if head["interval"] else ""])
-        own = "; our own control" if head["ours"] else ""
-        asked = head["published"] or head["facts"].get("expected", "")
         cells = (
-            f"{head['sign']} {head['word']}, {head['status']}",
-            f"{without_remark(head['statement'])} ({head['locator']}{own})",
-            asked,
+            f"{head['sign']} {head['word']}{', original' * (head['status'] == 'original')}",
+            f"{without_remark(head['statement'])} ({head['locator']})",
+            head["published"] or head["facts"].get("expected", ""),
             here.strip() or _share(head["detail"]),
         )
         lines[-1] += f"\n| {' | '.join(map(_text, cells))} |"
-    page = f"{up}site/not-attempted.html#paper={paper.key}"
-    return "\n\n".join([*lines, f"[The statements that were not tested]({page}), with reasons."])
+    claims, others = (
+        f"{up}site/{name}.html#paper={paper.key}" for name in ("claims", "not-attempted")
+    )
+    controls = (
+        f"[Our own controls]({claims}&by=us): {count_text(outcomes(heads[ours]))}. "
+        if ours.any()
+        else ""
+    )
+    return "\n\n".join(
+        [*lines, f"{controls}[The statements that were not tested]({others}), with reasons."]
+    )
 
 
 def _share(detail: str) -> str:
