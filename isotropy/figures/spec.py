@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pydantic import field_validator
+
 from isotropy.spec import Spec, Strict
+
+
+class Beside(Strict):
+    """Rows of another table of the figure that are further curves, such as published ones."""
+
+    table: int
+    """Place of the table in the figure's `tables`."""
+    where: dict[str, list[str | bool]] = {}
+    """Column -> values of the rows to show."""
+    texts: dict[str, str]
+    """Column of the first table -> its text for these rows, with values of columns of this table
+    in braces: `{"setup": "{model}, published"}`."""
 
 
 class Interactive(Strict):
@@ -13,7 +29,10 @@ class Interactive(Strict):
     markers.
     """
 
+    title: str = ""
+    """What it shows, where a figure has several."""
     x: str
+    """A column of numbers, or of texts, which stand in the order of the table."""
     y: list[str]
     """One chart each."""
     together: str | None = None
@@ -27,6 +46,8 @@ class Interactive(Strict):
     """Column -> values of the rows to show."""
     table: int = 0
     """Place of the table in the figure's `tables`."""
+    beside: Beside | None = None
+    """Further curves from another table."""
     join: bool = True
     """Whether points of the same `by` are joined, in the order of `x`."""
     log_x: bool = False
@@ -41,8 +62,8 @@ class FigureSpec(Spec):
     """Function in the paper's `figures.py`."""
     tables: list[str]
     """Tables that it reads, in the order of the function's arguments."""
-    interactive: Interactive | None = None
-    """What readers can explore, in `results/figures/<id>.js`; null: nothing."""
+    interactive: list[Interactive] = []
+    """What readers can explore, in `results/figures/<id>.js`, one below another."""
     needs: str | None = None
     """Part of the paper's study that the figure needs; without it there is no such figure."""
     rehearsal: bool = False
@@ -53,3 +74,9 @@ class FigureSpec(Spec):
     caption: str
     title: str
     """What is seen: the title of the figure, and its heading on the paper's page."""
+
+    @field_validator("interactive", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """A declaration of one needs no list."""
+        return list(value) if isinstance(value, list | tuple) else [value]

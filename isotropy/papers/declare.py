@@ -76,7 +76,7 @@ def figure(
     caption: str,
     title: str,
     tables: Sequence[str] = (),
-    interactive: Mapping[str, Any] | None = None,
+    interactive: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
     needs: str | None = None,
 ) -> Callable[[Function], Function]:
     """Declare a figure of a paper, drawn by the decorated function.
@@ -89,7 +89,8 @@ def figure(
         caption: description of the figure, for the paper's page.
         title: what is seen, for the figure itself and as its heading there.
         tables: tables of the paper that it is drawn from.
-        interactive: what readers can explore below it (`isotropy.figures.spec.Interactive`).
+        interactive: what readers can explore below it (`isotropy.figures.spec.Interactive`), or
+            several of these.
         needs: part of the paper that a study must include to have this figure.
     """
     return _unchanged

@@ -6,7 +6,7 @@ const EXPLORE_MARKS = ["●", "■", "◆", "▲"];
 const EXPLORE_INCREMENTS = [1, 10, 100, 1e3, 1e4, 1e5].flatMap((k) => [k, 2 * k, 5 * k]);
 
 function exploreFigure(panel, data) {
-  const { x, y, by, labels, values, levels } = data;
+  const { x, y, by, labels, values, levels, names } = data;
   const label = (name) => labels[name] ?? name.replaceAll("_", " ");
   const written = (value) => labels[value] ?? value;
   const colour = (n) => EXPLORE_COLOURS[n % EXPLORE_COLOURS.length];
@@ -17,10 +17,11 @@ function exploreFigure(panel, data) {
   let charts = [];
   let current = null; // [curve, place in it] of the point that is described
   panel.replaceChildren(...several.map(switches));
+  if (data.title) panel.prepend(Object.assign(document.createElement("b"), { textContent: data.title }));
   const drawn = add(panel, "div", "charts");
   drawn.tabIndex = 0;
   drawn.setAttribute("role", "group");
-  drawn.setAttribute("aria-label", "Points: read them with the arrow keys");
+  drawn.setAttribute("aria-label", `Points${data.title && " "}${data.title}: read them with the arrow keys`);
   const text = add(panel, "output");
   text.setAttribute("aria-live", "polite");
   add(panel, "small").textContent = data.note;
@@ -121,12 +122,13 @@ function exploreFigure(panel, data) {
     return made;
   }
 
-  /** Ticks of the x axis: at the values if it is logarithmic, else at whole numbers if these are. */
+  /** Ticks of the x axis: at the values if it is logarithmic or these have names, else at whole
+   * numbers if these are. */
   function ticks() {
     const splits = [...new Set(values[x])].sort((a, b) => a - b);
-    const texts = (u, all) => all.map((value) => value.toLocaleString("en"));
-    const at = { splits: () => splits, filter: (u, all) => all, values: texts, rotate: -45 };
-    return data.log_x ? at : splits.every(Number.isInteger) ? { incrs: EXPLORE_INCREMENTS } : {};
+    const texts = (u, all) => all.map((value) => names?.[value] ?? value.toLocaleString("en"));
+    const at = { splits: () => splits, filter: (u, all) => all, values: texts, rotate: names ? 0 : -45 };
+    return data.log_x || names ? at : splits.every(Number.isInteger) ? { incrs: EXPLORE_INCREMENTS } : {};
   }
 
   /** Limits of a scale: a little more than the values. */
@@ -184,7 +186,8 @@ function exploreFigure(panel, data) {
     const row = found?.[0].rows[found[1]];
     const parts = found && [
       ...several.map((name, n) => [name, written(levels[name].names[place(found[0], n)])]),
-      ...[x, ...y].map((name) => [name, values[name][row]]),
+      [x, names?.[values[x][row]] ?? values[x][row]],
+      ...y.map((name) => [name, values[name][row]]),
       ...data.show.map((name) => [name, data.texts[name][row]]),
     ];
     const minus = (value) => (typeof value === "number" ? String(value).replace("-", "−") : value);

@@ -11,7 +11,9 @@ for (const button of document.querySelectorAll("button.explore")) {
       for (const address of [button.dataset.script, button.dataset.values]) {
         await load(address);
       }
-      exploreFigure(panel, figureValues[button.dataset.figure]);
+      for (const data of figureValues[button.dataset.figure]) {
+        exploreFigure(panel.appendChild(document.createElement("div")), data);
+      }
     } catch (error) {
       panel.textContent = String(error);
     }

@@ -122,7 +122,7 @@ def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str
         **_entry(entry, path, folder, "figures"),
         "size": size(path),
         "note": note.read_text("utf8"),
-        "explore": entry.interactive is not None,
+        "explore": bool(entry.interactive),
     }
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,28 @@ REPORT = Path(__file__).parents[2] / "isotropy/report"
 UPLOT = "uplot@1.6.32"
 
 
-def script_data(table: pd.DataFrame, **fields: Any) -> dict[str, Any]:
-    twin = Interactive(**{"x": "step", "y": ["score"], "by": ["seed"]} | fields)
+def script_data(*tables: pd.DataFrame, **fields: Any) -> dict[str, Any]:
+    (data,) = scripts_data(tables, fields)
+    return data
+
+
+def scripts_data(tables: Sequence[pd.DataFrame], *views: dict[str, Any]) -> list[dict[str, Any]]:
+    """Values of a figure with several views."""
     figure = FigureSpec(
         id="p/f",
         function="f",
-        tables=["t"],
+        tables=["t"] * len(tables),
         title="Scores",
-        interactive=twin,
+        interactive=[
+            Interactive(**{"x": "step", "y": ["score"], "by": ["seed"]} | view) for view in views
+        ],
         section="1",
         caption="What.",
     )
-    text = values_script(figure, [table])
+    text = values_script(figure, list(tables))
     match = re.fullmatch(r'\(globalThis\.figureValues \?\?= \{\}\)\["p/f"\] = (.*);\n', text)
     assert match
-    data: dict[str, Any] = json.loads(match[1])
+    data: list[dict[str, Any]] = json.loads(match[1])
     return data
 
 
@@ -95,14 +103,49 @@ def test_rows_and_the_order_of_switches_follow_the_declaration() -> None:
     assert data["texts"]["seed"] == ["0", "0"]
 
 
+def test_views_of_a_figure_share_its_points_and_have_titles() -> None:
+    views = {"title": "by step"}, {"title": "by score", "x": "score", "y": ["step"]}
+    by_step, by_score = scripts_data([trajectories(1000, 2)], *views)
+    assert (by_step["title"], by_score["title"]) == ("by step", "by score")
+    n_points = len(by_step["values"]["step"]) + len(by_score["values"]["step"])
+    assert MOST_POINTS // 2 < n_points <= MOST_POINTS
+
+
+def test_texts_on_the_x_axis_stand_in_the_order_of_the_table() -> None:
+    table = pd.DataFrame({"step": ["3", "10", "all"] * 2, "seed": [0] * 3 + [1] * 3})
+    data = script_data(table.assign(score=range(6)))
+    assert data["names"] == ["3", "10", "all"]
+    pairs = sorted(zip(data["values"]["step"], data["values"]["score"], strict=True))
+    assert pairs == [(0, 0), (0, 3), (1, 1), (1, 4), (2, 2), (2, 5)]
+
+
+def test_rows_of_another_table_are_curves_with_a_name_that_can_be_switched() -> None:
+    """They come after those of the first table, with its columns."""
+    ours = pd.DataFrame({"step": [0, 1], "kind": "a", "setup": "mine", "score": [0.1, 0.2]})
+    theirs = pd.DataFrame({"step": [0, 1, 1], "model": ["m", "m", "n"], "score": [0.3, 0.4, 0.5]})
+    beside = {
+        "table": 1,
+        "where": {"model": ["m"]},
+        "texts": {"kind": "published", "setup": "{model}, published"},
+    }
+    by = ["kind", "setup"]
+    data = script_data(ours, theirs, by=by, where={"kind": ["a"]}, beside=beside)
+    assert data["levels"]["kind"]["names"] == ["a", "published"]
+    assert data["levels"]["setup"]["names"] == ["mine", "m, published"]
+    published = [place == 1 for place in data["levels"]["kind"]["places"]]
+    scores = zip(published, data["values"]["score"], strict=True)
+    assert sorted(score for of_paper, score in scores if of_paper) == [0.3, 0.4]
+
+
 def test_each_declaration_names_tables_of_its_figure() -> None:
     figures = [figure for paper in papers() for figure in paper.figures if figure.interactive]
     assert {figure.id.split("/")[0] for figure in figures} == {paper.key for paper in papers()}
     for figure in figures:
-        twin = figure.interactive
-        assert twin is not None
-        assert 0 <= twin.table < len(figure.tables)
-        assert twin.together is None or len(twin.y) > 1
+        for twin in figure.interactive:
+            tables = [twin.table] + ([twin.beside.table] if twin.beside else [])
+            assert set(tables) <= set(range(len(figure.tables)))
+            assert twin.together is None or len(twin.y) > 1
+            assert bool(twin.title) == (len(figure.interactive) > 1)
 
 
 @pytest.mark.study

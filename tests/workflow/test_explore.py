@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -35,8 +36,8 @@ def opened(page: Page, name: str) -> Locator:
 
 
 def told(figure: Locator) -> dict[str, str]:
-    """What is said of a point, by the names of its columns."""
-    parts = figure.locator("output").inner_text().split(" · ")
+    """What is said of a point of the figure's first view, by the names of its columns."""
+    parts = figure.locator("output").first.inner_text().split(" · ")
     return {name: value for name, _, value in (part.rpartition(" ") for part in parts)}
 
 
@@ -95,6 +96,99 @@ def test_switches_hide_setups_and_seeds(smoke: Workflow, browser: Browser) -> No
     assert visit.problems == []
 
 
+def test_points_of_a_seed_are_not_found_while_it_is_switched_off(
+    smoke: Workflow, browser: Browser
+) -> None:
+    """Neither by pointing nor by the arrow keys; switched on again, all are where they were."""
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open("site/mickus2024.html")
+    figure = opened(page, "figure3")
+    seeds = figure.locator("fieldset").nth(1)
+    assert seeds.locator("legend").inner_text() == "seed"
+
+    def found() -> list[dict[str, str]]:
+        """Points below a grid of places."""
+        shares = np.linspace(0.05, 0.95, 7)
+        return [hover(page, figure, x, y) for x in shares for y in shares]
+
+    def walked() -> set[str]:
+        """Seeds of all curves, by the keyboard."""
+        figure.locator(".charts").focus()
+        said = set()
+        for _ in range(40):
+            page.keyboard.press("ArrowDown")
+            said.add(told(figure)["seed"])
+        return said
+
+    before = found()
+    assert {said["seed"] for said in before} == walked() == {"0", "1"}
+    box = seeds.locator("input").first
+    box.uncheck()
+    rest = found()
+    assert {said["seed"] for said in rest} == walked() == {"1"}
+    kept = [(a, b) for a, b in zip(before, rest, strict=True) if a["seed"] == "1"]
+    assert kept
+    box.check()
+    assert found() == before
+    assert walked() == {"0", "1"}
+    assert visit.problems == []
+
+
+def test_published_curves_have_a_switch_and_the_published_values(
+    smoke: Workflow, browser: Browser
+) -> None:
+    table = pd.read_csv(smoke.folder / "results/tables/ethayarajh2019/published_layers.csv")
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open("site/ethayarajh2019.html")
+    for name, quantity, label in (
+        ("figure1", "baseline_cosine", "mean cosine"),
+        ("figure2", "self_similarity_adjusted", "cosine"),
+        ("figure3", "intra_adjusted", "cosine"),
+    ):
+        figure = opened(page, name)
+        quantities = figure.locator("fieldset").first
+        for line in quantities.locator("label").all():
+            line.locator("input").set_checked(line.inner_text().strip() == "published")
+        models = set()
+        for across, down in ((0.1, 0.1), (0.3, 0.6), (0.6, 0.3), (0.9, 0.9)):
+            said = hover(page, figure, across, down)
+            model = said["setup"].removesuffix(", published")
+            assert (said["quantity"], said["setup"] != model) == ("published", True), said
+            rows = table[(table["quantity"] == quantity) & (table["model"] == model)]
+            (value,) = rows.loc[rows["layer"] == int(said["layer"]), "value"]
+            assert float(said[label].replace("−", "-")) == pytest.approx(value, rel=5e-4)
+            models.add(model)
+        assert len(models) > 1
+        quantities.get_by_label("published", exact=True).uncheck()
+        assert figure.locator("output").inner_text() == "Nothing is switched on."
+    assert visit.problems == []
+
+
+def test_both_panels_of_a_figure_have_views(smoke: Workflow, browser: Browser) -> None:
+    """Points by shrinkage above those by size of the sample, each a row of the table."""
+    table = pd.read_csv(smoke.folder / "results/tables/rudman2024/stability.csv")
+    visit = Visit(browser, smoke.folder / "results")
+    page = visit.open("site/rudman2024.html")
+    figure = opened(page, "figure4")
+    views = figure.locator(".values > div")
+    titles = [view.locator("b").first.inner_text() for view in views.all()]
+    assert titles == ["by shrinkage", "by size of the sample"]
+    for view in views.all():
+        view.locator(".charts").focus()
+        page.keyboard.press("ArrowRight")
+        said = told(view)
+        numbers = {
+            "n": int(said["points in the sample, n"]),
+            "zeta": float(said.get("shrinkage ζ") or said["ζ"]),
+            "setup": said["cloud"],
+            "repeat": int(said["sample"]),
+        }
+        rows = table[(table[list(numbers)] == pd.Series(numbers)).all(axis=1)]
+        assert len(rows) == 1
+        assert float(said["IsoScore*"]) == pytest.approx(rows["isoscore_star"].iloc[0], rel=5e-4)
+    assert visit.problems == []
+
+
 @pytest.mark.parametrize("paper", [paper.key for paper in papers()])
 def test_each_figure_opens_and_asks_for_files_only(
     paper: str, smoke: Workflow, browser: Browser
@@ -112,8 +206,9 @@ def test_each_figure_opens_and_asks_for_files_only(
         figure = opened(page, name.split("/")[1])
         said = hover(page, figure, 0.4, 0.5)
         values = (results / f"figures/{name}.js").read_text("utf8")
-        data = json.loads(values[values.index("{", values.index("=", 50)) : -2])
-        assert data["labels"].get(data["x"], data["x"]) in said, (name, said)
+        views = json.loads(values[values.index("] = ") + 4 : -2])
+        assert figure.locator(".charts").count() == len(views)
+        assert views[0]["labels"].get(views[0]["x"], views[0]["x"]) in said, (name, said)
         assert figure.locator("img").is_visible()
     assert scripts.count("index.explore.js") == 1
     sizes = [(results / f"figures/{name}.js").stat().st_size for name in names]

@@ -339,6 +339,18 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     "repeated_types",
     title="Local intrinsic dimension by tokens per type",
     tables=["repeated_types"],
+    interactive={
+        "x": "tokens_per_type",
+        "y": ["lid_cosine"],
+        "by": ["layer", "setup", "seed"],
+        "show": ["own_type_share"],
+        "labels": {
+            "tokens_per_type": "tokens per type, at most",
+            "lid_cosine": "local intrinsic dimension",
+            "own_type_share": "share of neighbours of the same type",
+            "none": "static vectors",
+        },
+    },
     section="5",
     caption=(
         "Local intrinsic dimension against the number of tokens per type, at an equal number of "

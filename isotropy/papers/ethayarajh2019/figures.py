@@ -100,6 +100,15 @@ def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
                 "baseline_cosine",
             ],
         },
+        "beside": {
+            "table": 1,
+            "where": {"quantity": ["baseline_cosine"]},
+            "texts": {
+                "quantity": "published",
+                "setup": "{model}, published",
+                "variant": "all",
+            },
+        },
         "labels": {
             "value": "mean cosine",
             "value_low": "95 % from",
@@ -137,6 +146,15 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
                 "self_similarity_adjusted",
                 "self_similarity",
             ],
+        },
+        "beside": {
+            "table": 1,
+            "where": {"quantity": ["self_similarity_adjusted"]},
+            "texts": {
+                "quantity": "published",
+                "setup": "{model}, published",
+                "variant": "all",
+            },
         },
         "labels": {
             "value": "cosine",
@@ -183,6 +201,15 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
                 "intra_loo_excess",
                 "intra_null",
             ],
+        },
+        "beside": {
+            "table": 1,
+            "where": {"quantity": ["intra_adjusted"]},
+            "texts": {
+                "quantity": "published",
+                "setup": "{model}, published",
+                "variant": "all",
+            },
         },
         "labels": {
             "value": "cosine",
@@ -243,6 +270,15 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
                 "mev_truncated_svd_baseline",
                 "mev_truncated_svd_matched",
             ],
+        },
+        "beside": {
+            "table": 1,
+            "where": {"quantity": ["mev"]},
+            "texts": {
+                "quantity": "published",
+                "setup": "{model}, published",
+                "variant": "all",
+            },
         },
         "labels": {
             "value": "share of variance",
