@@ -7,6 +7,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +79,19 @@ def _share_picture(spec: PageSpec, folder: Path) -> str | None:
 
 
 def _navigation(spec: PageSpec) -> list[tuple[str, str, bool]]:
-    """Links of the navigation: path below the results, name, and whether it is this page."""
+    """Links of the navigation: path below the results, name, and whether it is this page. All fit
+    one line of a desktop's screen: papers are called by their authors, with the year where several
+    have the same.
+    """
+    authors = {paper.key: re.sub(r" \d{4}$", "", paper.name) for paper in spec.papers}
+    counts = Counter(authors.values())
     papers = [
-        (f"site/{paper.key}.html", paper.name, spec.paper == paper.key) for paper in spec.papers
+        (
+            f"site/{paper.key}.html",
+            authors[paper.key] if counts[authors[paper.key]] == 1 else paper.name,
+            spec.paper == paper.key,
+        )
+        for paper in spec.papers
     ]
     pages = [
         (f"site/{kind}.html", kind.capitalize(), spec.kind == kind)
