@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
@@ -16,9 +17,14 @@ COLUMNS = (
     *("n_judged", "n_holding", "n_failing", "n_missing", "failure_bound", "status", "ours"),
     *("stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"),
     *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
-    *("unit", "n_units", "n_apart", "source_note", "table", "column", "record"),
+    *("unit", "n_units", "n_apart", "source_note", "table", "column", "record", "cases"),
 )
 COLUMN_TYPES = {name: SCHEMA.get(name, "str") for name in COLUMNS}
+"""Columns of the scorecard, with their types: those of the table of verdicts, and
+
+- `model`, `model_title`: id and title of the model.
+- `cases`: the attempted cases of the statement with that model, as JSON: `[[id, setup], …]`, which
+  are columns of the table of verdicts."""
 
 
 def scorecard(
@@ -50,12 +56,42 @@ def scorecard(
             rows = evaluate(
                 paper_claims, _model_tables(paper_tables, column, model), records, missing
             )
-            rows = rows[rows["overall"] & (rows["word"] != "not attempted")]
-            parts.append(rows.assign(model=model, model_title=titles.get(model, model) or NO_MODEL))
+            rows = rows[rows["word"] != "not attempted"]
+            cases = _cases(rows)
+            rows = rows[rows["overall"]]
+            parts.append(
+                rows.assign(
+                    model=model,
+                    model_title=titles.get(model, model) or NO_MODEL,
+                    cases=rows["statement_id"].map(cases),
+                )
+            )
     rows = pd.concat(parts) if parts else pd.DataFrame(columns=list(COLUMN_TYPES))
     order = {name: i for i, name in enumerate(dict.fromkeys(c.belongs_to.id for c in claims))}
     rows = rows.sort_values("id", key=lambda ids: ids.map(order), kind="stable")
     return rows[list(COLUMN_TYPES)].astype(COLUMN_TYPES).reset_index(drop=True)
+
+
+def _cases(rows: pd.DataFrame) -> dict[str, str]:
+    """The cases of each statement, as in the column `cases`: a statement with one row is its own
+    case.
+    """
+    return {
+        str(statement): json.dumps(
+            group.loc[~group["overall"] | (len(group) == 1), ["id", "setup"]].to_numpy().tolist(),
+            ensure_ascii=False,
+        )
+        for statement, group in rows.groupby("statement_id", sort=False)
+    }
+
+
+def models_by_case(card: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
+    """List the models of each case, by its id and setup, in the order of the scorecard."""
+    result: dict[tuple[str, str], list[str]] = {}
+    for model, cases in zip(card["model"], card["cases"], strict=True):
+        for case, setup in json.loads(cases):
+            result.setdefault((case, setup), []).append(model)
+    return result
 
 
 def models(tables: Iterable[pd.DataFrame], column: str) -> list[str]:

@@ -27,7 +27,8 @@
     const texts = element === statement ? own : [element, ...own];
     const status = element.dataset.s ?? statement.dataset.s ?? "";
     const by = "ours" in statement.dataset ? "us" : "authors";
-    return { element, verdict, claim, status, by, unit: element.dataset.u ?? statement.dataset.cases,
+    const models = (element.dataset.m ?? statement.dataset.m ?? "").split(" ");
+    return { element, verdict, claim, status, by, models, unit: element.dataset.u ?? statement.dataset.cases,
       text: plain([element.id, status, ...texts.map((one) => one.textContent)].join(" ")),
       own: plain(element.textContent) };
   }
@@ -45,8 +46,13 @@
     const wanted = view();
     const words = plain(wanted.q || "").split(/\s+/).filter(Boolean);
     const verdict = (wanted.verdict || "").split(" ").pop(); // of "not attempted" the second word
-    const narrow = Boolean(words.length || verdict || wanted.status || wanted.by || wanted.unit);
-    const fits = (one) => one.claim && words.every((word) => one.text.includes(word)) &&
+    // The id of a statement finds it and its cases, not others that have it in their text.
+    const only = wanted.q && sections.flatMap((one) => one.statements)
+      .find(({ statement }) => statement.id && statement.id === wanted.q.trim())?.statement;
+    const model = wanted.model && String(form.elements.model.selectedIndex);
+    const narrow = Boolean(words.length || verdict || wanted.status || wanted.by || wanted.unit || model);
+    const matches = (one) => only ? only.contains(one.element) : words.every((word) => one.text.includes(word));
+    const fits = (one) => one.claim && matches(one) && (!model || one.models.includes(model)) &&
       (!verdict || one.verdict.includes(verdict)) && (!wanted.status || one.status === wanted.status) &&
       (!wanted.by || one.by === wanted.by) && (!wanted.unit || one.unit === wanted.unit);
     let shown = 0;
@@ -61,7 +67,7 @@
           const here = ofPaper && !wanted.overall && fits(one);
           one.element.hidden = !here;
           fitting += here;
-          named ||= here && words.some((word) => one.own.includes(word));
+          named ||= here && (only || words.some((word) => one.own.includes(word)));
         }
         statement.hidden = !headFits && fitting === 0;
         any ||= !statement.hidden;

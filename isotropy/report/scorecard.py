@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pandas as pd
 
 from isotropy.claims.spec import WITHOUT_MODEL
 from isotropy.claims.wording import expectation, explanation
 from isotropy.palette import GROUPS, SIGNS
-from isotropy.report.verdicts import count_words, format_estimate, print_minus
+from isotropy.report.claims import model_name
+from isotropy.report.verdicts import count_words, format_estimate, group_statements, print_minus
 from isotropy.workflow.page_spec import Inputs, PageSpec
 
 
@@ -19,10 +22,12 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
     Args:
         spec: the spec of the page.
-        inputs: `scorecard`: verdicts by model; `figures`: its picture.
+        inputs: `scorecard`: verdicts by model; `claims`: those of the study; `figures`: its
+            picture.
         folder: where the page lies.
     """
     table = pd.read_parquet(inputs("scorecard")[0])
+    addresses = _addresses(pd.read_parquet(inputs("claims")[0]))
     models = sorted(table["model"].unique(), key=lambda model: model == WITHOUT_MODEL)  # it is last
     return {
         "models": [
@@ -32,18 +37,29 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "papers": [
             (paper, rows)
             for paper in spec.papers
-            if (rows := _rows(table[table["paper"] == paper.key], models))
+            if (rows := _rows(table[table["paper"] == paper.key], models, addresses))
         ],
         "picture": Path("..", *inputs("figures")[0].parts[1:]).as_posix(),
     }
 
 
-def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
+def _addresses(verdicts: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """Anchor on the page of claims of each case that was attempted, by its id and setup."""
+    return {
+        (case["id"], case["setup"]): case.get("address", case["id"])
+        for statement in group_statements(verdicts)
+        for case in statement["cases"] or [statement["head"]]
+    }
+
+
+def _rows(
+    table: pd.DataFrame, models: list[str], addresses: dict[tuple[str, str], str]
+) -> list[dict[str, Any]]:
     """Statements of a paper, each with a cell per model; None: no number for that model."""
     statements = []
     for name, group in table.groupby("id", sort=False):
         first = group.iloc[0]
-        cells = {row["model"]: _cell(row) for row in group.to_dict("records")}
+        cells = {row["model"]: _cell(row, addresses) for row in group.to_dict("records")}
         statements.append(
             {
                 "id": name,
@@ -57,9 +73,10 @@ def _rows(table: pd.DataFrame, models: list[str]) -> list[dict[str, Any]]:
     return statements
 
 
-def _cell(row: dict[Any, Any]) -> dict[str, str]:
+def _cell(row: dict[Any, Any], addresses: dict[tuple[str, str], str]) -> dict[str, str]:
     word = row["word"]
     return {
+        "address": _address(row, addresses),
         "word": word,
         "group": GROUPS[word],
         "sign": SIGNS[GROUPS[word]],
@@ -67,6 +84,14 @@ def _cell(row: dict[Any, Any]) -> dict[str, str]:
         "detail": explanation(row),
         **format_estimate(row["obtained"], row["low"], row["high"]),
     }
+
+
+def _address(row: dict[Any, Any], addresses: dict[tuple[str, str], str]) -> str:
+    """The view of the page of claims that shows what a cell sums up: its case, or its cases."""
+    cases = [tuple(case) for case in json.loads(row["cases"])]
+    if len(cases) == 1:
+        return addresses[cases[0]]
+    return urlencode({"q": row["id"], "model": model_name(row["model"])})
 
 
 def _counts(rows: pd.DataFrame) -> str:

@@ -88,6 +88,7 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
 def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, list[str]] | None:
     """Inputs of a page, by name."""
     claims = {"claims": [table_file(CLAIMS)]}
+    card = {"scorecard": [table_file("scorecard")]}
     run = {"run": [f"{RESULTS}/{RUN}.json"]}
     lineage = {"lineage": [f"{RESULTS}/{RUN}.lineage.json"]}
     match path:
@@ -108,11 +109,11 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
             return claims  # says whether the study is a rehearsal
         case ["site", "scorecard"]:
             own = [figure_file("claims/scorecard")]
-            return {"scorecard": [table_file("scorecard")], "figures": own}
+            return {**card, **claims, "figures": own}
         case ["site", "claims" | "not-attempted"]:
             own = [figure_file("claims/published")]
             graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}
-            return {**claims, **lineage, **graph, "figures": own}
+            return {**claims, **card, **lineage, **graph, "figures": own}
         case ["site", key] if key in KEYS:
             return {
                 **claims,

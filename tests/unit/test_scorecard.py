@@ -11,7 +11,7 @@ import pandas as pd
 from isotropy.claims.evaluate import evaluate
 from isotropy.claims.figures import claims_by_model
 from isotropy.claims.read import read_claims
-from isotropy.claims.scorecard import COLUMN_TYPES, scorecard
+from isotropy.claims.scorecard import COLUMN_TYPES, models_by_case, scorecard
 from isotropy.claims.spec import WITHOUT_MODEL
 from isotropy.figures.draw import note
 from isotropy.figures.style import save, use_style
@@ -57,17 +57,22 @@ def card(**models: float) -> pd.DataFrame:
     return scorecard(CLAIMS, tables, defaultdict(str), "left out", COLUMNS, TITLES)
 
 
+def verdicts(**models: float) -> pd.DataFrame:
+    tables = {"mickus2024/correlations": correlations(**models)}
+    return evaluate(CLAIMS, tables, defaultdict(str), "left out")
+
+
 def test_column_equals_the_study_of_one_model() -> None:
     """One model agrees with the claim, the other contradicts it."""
     both = card(falls=-0.9, rises=0.9)
     assert list(both.columns) == list(COLUMN_TYPES)
     for name, value in (("falls", -0.9), ("rises", 0.9)):
-        table = {"mickus2024/correlations": correlations(**{name: value})}
-        alone = evaluate(CLAIMS, table, defaultdict(str), "left out")
+        alone = verdicts(**{name: value})
         alone = alone[alone["overall"] & (alone["word"] != "not attempted")]
         column = both[both["model"] == name]
         assert column["id"].tolist() == alone["id"].tolist()
         assert column["word"].tolist() == alone["word"].tolist()
+        assert ("mickus2024-pearson-polarity", name) in models_by_case(column)
     wide = both.pivot(index="id", columns="model", values="word")
     assert wide.loc["mickus2024-monotone", "falls"] == "consistent"
     assert wide.loc["mickus2024-monotone", "rises"] == "inconsistent"
@@ -106,11 +111,13 @@ def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     table["model_title"] = table["model_title"].replace({"rises": "<script>alert(1)</script>"})
     (tmp_path / "results").mkdir()
     table.to_parquet(tmp_path / "results/scorecard.parquet")
+    verdicts(falls=-0.9, rises=0.9).to_parquet(tmp_path / "results/claims.parquet")
     entries = [
         PaperEntry(key=p.key, title=p.title, reference="r", name=p.name, says="s") for p in papers()
     ]
     spec = PageSpec(kind="scorecard", study="own", papers=entries)
     paths = {"scorecard": [tmp_path / "results/scorecard.parquet"],
+             "claims": [tmp_path / "results/claims.parquet"],
              "figures": [Path("results/figures/claims/scorecard.png")]}  # fmt: skip
     result = content(spec, paths.__getitem__, Path("results/site"))
     counts = {model["name"]: model["counts"] for model in result["models"]}
@@ -119,6 +126,7 @@ def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     assert "<script>alert" not in html
     assert html.count('<th scope="col">') == 4
     assert html.count('href="claims.html#') == table["id"].nunique() + len(table)  # and cells
+    assert 'href="claims.html#mickus2024-pearson-polarity-rises"' in html  # its only case
     assert "figures/claims/scorecard.svg" in html
     assert paper("mickus2024").title in html
     use_style()

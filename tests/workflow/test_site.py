@@ -23,6 +23,7 @@ from isotropy.papers.registry import KEYS, papers
 from isotropy.provenance.identity import MARK
 from isotropy.provenance.record import read_record
 from isotropy.report.site import render
+from isotropy.report.verdicts import format_estimate
 from isotropy.workflow.page_spec import PageSpec
 from isotropy.workflow.pages import pages
 from tests.conftest import Workflow
@@ -53,6 +54,17 @@ POSITIONS = """[...document.querySelectorAll('.forest .group')].map(group => {
 })"""
 """Reads the ticks of each axis and the dots of each row: of a statement its id, whether the dots
 are those of its cases, and where they are."""
+CELLS = """[...document.querySelectorAll('table.scorecard')].flatMap(table => {
+  const models = [...table.querySelectorAll('thead th')].slice(1).map(one => one.textContent);
+  return [...table.querySelectorAll('tbody tr')].flatMap(row => {
+    const statement = row.querySelector('th a').getAttribute('href').split('#')[1];
+    return [...row.querySelectorAll('td')].flatMap((cell, i) => {
+      const link = cell.querySelector('a.verdict');
+      return link ? [[statement, models[i], link.getAttribute('href')]] : [];
+    });
+  });
+})"""
+"""Reads each cell of the scorecard: its statement, its model and where it leads."""
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'&{{ 7 * 7 }}"
 
 
@@ -276,6 +288,70 @@ def test_search_knows_the_minus_sign_and_opens_what_it_finds(
         assert page.locator("details.statement[open]").count() == 0
         page.get_by_label("Search").fill(f"{minus}0.808")
         assert page.locator("#mickus2024-pearson-polarity").is_visible()
+
+
+def test_cells_of_the_scorecard_lead_to_the_cases_of_their_model(
+    smoke: Workflow, browser: Browser
+) -> None:
+    """One case is open, with its number; several are shown without those of other models."""
+    results = smoke.folder / "results"
+    card = pd.read_parquet(results / "scorecard.parquet").set_index(["id", "model_title"])
+    visit = Visit(browser, results)
+    cells = visit.open("site/scorecard.html").evaluate(CELLS)
+    assert len(cells) == len(card)
+    for name, model, address in cells:
+        row = card.loc[(name, model)]
+        cases = json.loads(row["cases"])
+        page = visit.open(f"site/{address}")
+        shown = page.locator("details.statement:visible .cases > li[id]:visible")
+        ids = [str(case.get_attribute("id")) for case in shown.all()]
+        if len(cases) > 1:
+            assert page.locator("details.statement:visible").count() == 1
+            assert len(ids) == len(cases), address
+            names = [case for case, _ in cases]
+            assert all(any(one.startswith(case) for case in names) for one in ids), address
+        else:
+            target = page.locator(f"[id='{address.partition('#')[2]}']")
+            assert target.locator("dl").first.is_visible(), address
+            assert address.partition("#")[2].startswith(cases[0][0])
+            number = format_estimate(row["obtained"], row["low"], row["high"])["obtained"]
+            assert number in target.inner_text(), address
+    several = card["cases"].map(json.loads).map(len) > 1
+    assert several.any()
+    assert not several.all()
+    assert visit.problems == []
+
+
+def test_phones_show_the_scorecard_without_scrolling_sideways(
+    smoke: Workflow, browser: Browser
+) -> None:
+    """Below each statement a line per model: its name and the verdict."""
+    visit = Visit(browser, smoke.folder / "results")
+    visit.page.set_viewport_size({"width": WIDTHS["phone"], "height": 900})
+    page = visit.open("site/scorecard.html")
+    assert page.evaluate(
+        "[...document.querySelectorAll('.scroll')].every(one => one.scrollWidth <= one.clientWidth)"
+    )
+    cells = page.locator(".scorecard td:visible").all()
+    assert cells
+    for cell in cells[:40]:
+        box = cell.bounding_box()
+        assert box is not None
+        assert (box["x"] >= 0, box["x"] + box["width"] <= WIDTHS["phone"]) == (True, True)
+        name = cell.evaluate("one => getComputedStyle(one, '::before').content")
+        assert name == json.dumps(cell.get_attribute("data-model"))
+    assert visit.problems == []
+
+
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_navigation_has_one_line_on_a_desk(width: int, smoke: Workflow, browser: Browser) -> None:
+    """With a link to each paper and page."""
+    visit = Visit(browser, smoke.folder / "results")
+    visit.page.set_viewport_size({"width": width, "height": 900})
+    page = visit.open("index.html")
+    boxes = [link.bounding_box() for link in page.locator("header nav > *").all()]
+    assert len(boxes) == 1 + 1 + len(papers()) + 4
+    assert len({round(box["y"] + box["height"] / 2, -1) for box in boxes if box}) == 1
 
 
 def test_numbers_in_links_of_the_overview_are_those_shown(
@@ -584,6 +660,13 @@ def test_markup_in_texts_is_escaped(
     for column in ("statement", "setup", "data", "reason", "deviations", "locator", "source_note"):
         verdicts[column] = verdicts[column] + HOSTILE
     verdicts.to_parquet(tmp_path / "claims.parquet")
+    card = pd.read_parquet("results/scorecard.parquet")
+    card["model_title"] += HOSTILE
+    card["cases"] = [
+        json.dumps([[case, setup + HOSTILE] for case, setup in json.loads(cases)])
+        for cases in card["cases"]
+    ]
+    card.to_parquet(tmp_path / "scorecard.parquet")
     lineage = Path("results/site/run.lineage.json").read_text("utf8")
     title = json.dumps(HOSTILE)[1:-1]
     hostile = re.sub(r'("title": ?")', lambda match: match[1] + title, lineage)
@@ -599,6 +682,7 @@ def test_markup_in_texts_is_escaped(
             name,
             change,
             claims=tmp_path / "claims.parquet",
+            scorecard=tmp_path / "scorecard.parquet",
             lineage=tmp_path / "run.lineage.json",
         )
         (tmp_path / name).write_text(text)
