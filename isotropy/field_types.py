@@ -6,13 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    GetJsonSchemaHandler,
-    StringConstraints,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 """A name that becomes part of paths: letters, digits, - and _ only (a dot would end the stem of a

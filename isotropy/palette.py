@@ -4,10 +4,7 @@ form of colour blindness, and as text on white have a contrast of 4.5 or more, b
 
 from __future__ import annotations
 
-SERIES = (
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
-    "#8A8A8A",
-)
+SERIES = (*("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"), "#8A8A8A")
 """Lines and markers: Okabe & Ito's colours, with a grey in place of their yellow."""
 
 PLACES = {

@@ -101,7 +101,5 @@ def _restore_clusters(
     """Restore the clusters of a transform from the arrays of a file."""
     ends = np.cumsum(arrays["n_components"])
     return transform.restore(
-        arrays["centers"],
-        arrays["means"],
-        np.split(arrays["components"], ends[:-1]),
+        arrays["centers"], arrays["means"], np.split(arrays["components"], ends[:-1])
     )

@@ -186,9 +186,7 @@ def mean_over_items(values: np.ndarray, items_error: float) -> Estimate:
 
 
 def mean_of_cases(
-    values: np.ndarray,
-    by_seed: np.ndarray | None = None,
-    bounds: tuple[float, float] = UNBOUNDED,
+    values: np.ndarray, by_seed: np.ndarray | None = None, bounds: tuple[float, float] = UNBOUNDED
 ) -> Estimate:
     """Estimate the mean over cases, which are the sample.
 

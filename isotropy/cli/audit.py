@@ -192,8 +192,7 @@ def diff(
 @app.command()
 def rerun(
     paths: Annotated[
-        list[Path],
-        typer.Argument(help="Results, or folders of results, whose jobs are run again."),
+        list[Path], typer.Argument(help="Results, or folders of results, whose jobs are run again.")
     ],
     sample: Annotated[
         int | None, typer.Option(min=1, help="Number of jobs to draw at random.")
@@ -274,8 +273,7 @@ def identify(
 @app.command()
 def forget(
     paths: Annotated[
-        list[Path],
-        typer.Argument(help="Results, or folders of results, that were removed."),
+        list[Path], typer.Argument(help="Results, or folders of results, that were removed.")
     ],
     root: Root = Path(),
 ) -> None:

@@ -51,15 +51,13 @@ Pool = Annotated[
     typer.Option(help="mean, cls, last, or tokens (a row per token); default: the model's own."),
 ]
 Prompt = Annotated[
-    str | None,
-    typer.Option(help="Text before each text; default: the model's own default prompt."),
+    str | None, typer.Option(help="Text before each text; default: the model's own default prompt.")
 ]
 PromptName = Annotated[
     str | None, typer.Option(help="One of the prompts of a sentence-transformers model.")
 ]
 TruncateDim = Annotated[
-    int | None,
-    typer.Option(help="Dimensions of a sentence-transformers model's output to keep."),
+    int | None, typer.Option(help="Dimensions of a sentence-transformers model's output to keep.")
 ]
 Labels = Annotated[
     str | None,
@@ -95,8 +93,7 @@ Transforms = Annotated[
 ]
 Clusters = Annotated[int, typer.Option(help="Clusters of ClusterBasedEnhancement.")]
 Components = Annotated[
-    int | None,
-    typer.Option(help="Principal components to remove; default: dimensions / 100."),
+    int | None, typer.Option(help="Principal components to remove; default: dimensions / 100.")
 ]
 SaveTransform = Annotated[
     Path | None,
@@ -107,8 +104,7 @@ SaveTransform = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with all digits, and no table.")]
 RowsFile = Annotated[Path | None, typer.Option(help="File for the rows.")]
 RecordFile = Annotated[
-    Path | None,
-    typer.Option(help="File for the rows, arguments, digests of inputs, environment."),
+    Path | None, typer.Option(help="File for the rows, arguments, digests of inputs, environment.")
 ]
 DeviceOption = Annotated[Device, typer.Option(help="Device on which a model runs.")]
 

@@ -206,11 +206,7 @@ class IsotropyEvaluator(SentenceEvaluator):
         self.csv_file = f"isotropy_evaluation{label}_results.csv"
 
     def __call__(
-        self,
-        model: Any,
-        output_path: str | None = None,
-        epoch: int = -1,
-        steps: int = -1,
+        self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
         """Return the metrics of a model; see the library's own evaluators."""
         vectors = model.encode(self.texts, batch_size=self.batch_size, show_progress_bar=False)

@@ -229,12 +229,7 @@ class _SentenceReader:
     types: np.ndarray | None = None
 
     def __init__(
-        self,
-        title: str,
-        folder: Path,
-        layout: Layout,
-        texts: Sequence[str],
-        options: ModelOptions,
+        self, title: str, folder: Path, layout: Layout, texts: Sequence[str], options: ModelOptions
     ) -> None:
         from isotropy.device import pick_device
         from isotropy.embed.batches import batches
@@ -401,11 +396,7 @@ def _load(title: str, layout: Layout, device: str) -> SentenceEncoder:
 
 
 def _parse_layers(
-    title: str,
-    requested: list[str],
-    widths: Sequence[int | None],
-    *,
-    has_output: bool = False,
+    title: str, requested: list[str], widths: Sequence[int | None], *, has_output: bool = False
 ) -> list[int | str]:
     """Parse the option --layers into numbers of hidden layers, and "output"."""
     n = len(widths) - 1

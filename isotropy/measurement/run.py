@@ -219,9 +219,7 @@ def _open_arrays(
 
 
 def _group_rows(
-    open_clouds: Callable[[], list[PointCloud]],
-    sources: dict[str, Column | None],
-    read: list[Path],
+    open_clouds: Callable[[], list[PointCloud]], sources: dict[str, Column | None], read: list[Path]
 ) -> _Opened:
     """Read the groups of rows, then the clouds, which must have as many rows."""
     groups = {name: _read_group(name, source) for name, source in sources.items()}

@@ -295,10 +295,7 @@ def _measure_passes(
     if "mean_cosine" in requested:
         keep("mean_cosine", lambda: {"mean_cosine": cosine.compute()})
     if "partition_isotropy" in requested:
-        keep(
-            "partition_isotropy",
-            lambda: {"log10_isotropy": log10_isotropy(cloud, moments)},
-        )
+        keep("partition_isotropy", lambda: {"log10_isotropy": log10_isotropy(cloud, moments)})
 
 
 def read_streams(cloud: PointCloud, task: str, streams: Sequence[Any]) -> None:

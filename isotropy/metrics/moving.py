@@ -28,12 +28,7 @@ from isotropy.metrics.distances import (
     coordinate_scale,
 )
 from isotropy.metrics.matmul import full_precision, visit_pairs, worker_threads
-from isotropy.metrics.silhouettes import (
-    Tiles,
-    scores_from_sums,
-    sort_by_class,
-    split_into_chunks,
-)
+from isotropy.metrics.silhouettes import Tiles, scores_from_sums, sort_by_class, split_into_chunks
 from isotropy.metrics.validation import as_codes, as_points, sample_rows
 
 SAMPLE_SIZE = 512

@@ -21,13 +21,7 @@ import numpy as np
 import torch
 
 from isotropy.metrics.matmul import scatter
-from isotropy.metrics.validation import (
-    Points,
-    aligned,
-    as_points,
-    as_symmetric,
-    require_dimensions,
-)
+from isotropy.metrics.validation import Points, aligned, as_points, as_symmetric, require_dimensions
 
 ROWS = 4096  # of W per block
 
@@ -76,11 +70,7 @@ def partition_isotropy(W: Points, *, signs: Signs = "fixed", log: bool = False) 
 
 
 def partition_isotropies(
-    W: Points,
-    scales: Sequence[float],
-    *,
-    signs: Signs = "fixed",
-    log: bool = False,
+    W: Points, scales: Sequence[float], *, signs: Signs = "fixed", log: bool = False
 ) -> list[float]:
     """I(W) of a cloud at several scales, which share the eigenvectors.
 
@@ -145,11 +135,7 @@ class StreamingPartition:
     """
 
     def __init__(
-        self,
-        second: Points,
-        *,
-        signs: Signs = "fixed",
-        scale: float | Sequence[float] = 1.0,
+        self, second: Points, *, signs: Signs = "fixed", scale: float | Sequence[float] = 1.0
     ) -> None:
         moment = as_symmetric(second, "the second moment W'W").detach()
         if signs == "lapack":

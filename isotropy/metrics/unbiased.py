@@ -20,12 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isotropy.metrics.isoscores import (
-    StreamingIsoScore,
-    _points_differ,
-    scaled,
-    standard_error,
-)
+from isotropy.metrics.isoscores import StreamingIsoScore, _points_differ, scaled, standard_error
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, gram, scatter
 from isotropy.metrics.validation import Points, as_points
 

@@ -20,11 +20,7 @@ from isotropy.prepare.table import Dataset
 from isotropy.sources.rows import Row
 from isotropy.sources.vectors import StaticVectors
 
-TEXTS = pa.DataFrameSchema(
-    {"text": pa.Column(str, unique=True)},
-    strict=True,
-    index=pa.Index(int),
-)
+TEXTS = pa.DataFrameSchema({"text": pa.Column(str, unique=True)}, strict=True, index=pa.Index(int))
 LINES = pa.DataFrameSchema({"text": pa.Column(str)}, strict=True, index=pa.Index(int))
 ITEMS = pa.DataFrameSchema(
     {

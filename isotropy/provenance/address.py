@@ -69,11 +69,7 @@ def _resolve_rows(
     if not str(keys.get("seed", 0)).isdigit():
         del keys["seed"]
     parsed = {k: int(v) if k == "seed" else v for k, v in keys.items()}
-    return ResolvedAddress(
-        Path(path).as_posix(),
-        _rows(cells),
-        parsed,
-    )
+    return ResolvedAddress(Path(path).as_posix(), _rows(cells), parsed)
 
 
 def _resolve_claim(root: Path, name: str, conditions: dict[str, str]) -> ResolvedAddress:

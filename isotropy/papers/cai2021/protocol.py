@@ -14,13 +14,7 @@ CODE = "code: analysis.py"
 DEFAULT = "scikit-learn's default of the time"
 
 LID = (
-    Choice(
-        "neighbours",
-        ("lid.k",),
-        100,
-        CODE,
-        "{found} neighbours, the authors have {theirs}",
-    ),
+    Choice("neighbours", ("lid.k",), 100, CODE, "{found} neighbours, the authors have {theirs}"),
     Choice(
         "points of the local dimension",
         ("lid.n_queries",),

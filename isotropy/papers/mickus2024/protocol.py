@@ -158,6 +158,6 @@ WITHOUT_INFLUENCE: Mapping[type[PaperSpec], Mapping[str, str]] = {
         "variant": "names what other fields change",
         "dataset": "its source says whether it is the paper's",
         "measure.tolerance": "scores differ from exact ones by less than their certified error",
-    },
+    }
 }
 """Fields that no choice binds -> why."""

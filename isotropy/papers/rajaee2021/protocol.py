@@ -6,13 +6,7 @@ from collections.abc import Mapping
 
 from isotropy.finetune.spec import SAMPLED, FinetuneSpec
 from isotropy.papers.choices import UNKNOWN, Choice, PublishedTraining
-from isotropy.similarity.spec import (
-    ClassifySpec,
-    Clusterer,
-    Parameters,
-    SimilaritySpec,
-    TuningSpec,
-)
+from isotropy.similarity.spec import ClassifySpec, Clusterer, Parameters, SimilaritySpec, TuningSpec
 from isotropy.spec import PaperSpec
 
 LAST = 12

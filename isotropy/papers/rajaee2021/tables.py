@@ -49,16 +49,7 @@ ClassifiedRuns = Sequence[tuple[ClassificationFacts, pd.DataFrame]]
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
 """Facts about each fine-tuned model, and one of its tables."""
 
-FACTS = [
-    "setup",
-    "dataset",
-    "embedding",
-    "layer",
-    "data",
-    "model",
-    "status",
-    "deviations",
-]
+FACTS = ["setup", "dataset", "embedding", "layer", "data", "model", "status", "deviations"]
 PAPER_METHODS = ["none", "abtt", "kmeans"]
 CONTROLS = {"random_parts": "random-parts", "global_equal_variance": "abtt-variance"}
 """End of a difference's name -> control that is subtracted from the cluster-based method."""
@@ -654,8 +645,7 @@ def _gain_errors(
     }
     return {
         f"{clustering}_{classifier}_gain_items_error": items_error(
-            draws[str(("kmeans", clustering, classifier))],
-            draws[str(("none", "none", classifier))],
+            draws[str(("kmeans", clustering, classifier))], draws[str(("none", "none", classifier))]
         )
         for clustering in ("transductive", "inductive")
         for classifier in ("mlp", "logistic")
@@ -686,9 +676,7 @@ def tuning(runs: TunedRuns) -> pd.DataFrame:
     for run, rows in runs:
         chosen = run.parameters
         best = rows["n_components"] == np.where(
-            rows["method"] == "abtt",
-            chosen.n_components_global,
-            chosen.n_components,
+            rows["method"] == "abtt", chosen.n_components_global, chosen.n_components
         )
         best &= (rows["method"] == "abtt") | (rows["n_clusters"] == chosen.n_clusters)
         facts = run.model_dump(include={"embedding", "layer", "status", "dataset"})

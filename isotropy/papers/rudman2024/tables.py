@@ -285,10 +285,7 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
         learned = _learned(group)
         for zeta in sorted(group["zeta"].dropna().unique()):
             setup = f"{name}, zeta {zeta:g}" if several else str(name)
-            facts = {
-                "all_learned": _all_learned(group, zeta),
-                "too_short": _too_short(group),
-            }
+            facts = {"all_learned": _all_learned(group, zeta), "too_short": _too_short(group)}
             for seed, seed_rows in group.groupby("seed"):
                 direction = _direction(seed_rows, zeta, learned) | facts
                 rows.append({"setup": setup, **direction, "seed": str(seed)})
