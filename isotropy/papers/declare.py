@@ -1,12 +1,12 @@
 """Declare the tables and figures of a paper: a decorator above each function that makes one.
 
-    @table("table1", runs="section3", kind="trajectory", published=True, section="3.1", caption="…")
+    @table("table1", runs="section3", kind="trajectory", published=True, section="3.1")
     def table1(runs, published): ...
 
-The plan of a study parses the declarations from the source text of the modules (`declared_tables`,
-`declared_figures`) without importing them, which would load pandas and matplotlib whenever a
-workflow is parsed. Therefore their arguments must be literals. A paper's page shows tables and
-figures in the order of the modules.
+The caption is the first paragraph of the function's docstring, unless the decorator has one. The
+plan of a study parses the declarations from the source text of the modules, without importing them,
+which would load pandas and matplotlib whenever a workflow is parsed. Therefore their arguments must
+be literals. A paper's page shows tables and figures in the order of the modules.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def table(
     /,
     *,
     section: str,
-    caption: str,
+    caption: str | None = None,
     title: str | None = None,
     tables: Sequence[str] = (),
     runs: str | None = None,
@@ -53,7 +53,7 @@ def table(
     Args:
         name: name of the files `results/tables/<paper>/<name>.parquet`, `.csv`, `.md`.
         section: section of the paper.
-        caption: description of the table, for the paper's page.
+        caption: description of the table, for the paper's page; from the docstring if None.
         title: its heading there; from the name if None.
         tables: other tables of the paper that it is made from.
         runs: group of runs that it is made from, by its name in the paper's `study.py`.
@@ -73,7 +73,7 @@ def figure(
     /,
     *,
     section: str,
-    caption: str,
+    caption: str | None = None,
     title: str,
     tables: Sequence[str] = (),
     interactive: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
@@ -86,7 +86,7 @@ def figure(
     Args:
         name: name of the files `results/figures/<paper>/<name>.pdf`, `.svg`, `.png`.
         section: section of the paper.
-        caption: description of the figure, for the paper's page.
+        caption: description of the figure, for the paper's page; from the docstring if None.
         title: what is seen, for the figure itself and as its heading there.
         tables: tables of the paper that it is drawn from.
         interactive: what readers can explore below it (`isotropy.figures.spec.Interactive`), or
@@ -148,11 +148,14 @@ def _table_ids(paper: str, names: Sequence[str]) -> list[str]:
 
 
 def _declarations(paper: str, module: Path, decorator: str) -> list[dict[str, Any]]:
-    """Parse the fields of each declaration: id, function, and arguments of the decorator."""
+    """Parse the fields of each declaration: id, function, caption, and arguments of the
+    decorator.
+    """
     return [
         {
             "id": f"{paper}/{_literal(module, call.args[0])}",
             "function": node.name,
+            **_caption(node),
             **{str(k.arg): _literal(module, k.value) for k in call.keywords},
         }
         for node in ast.parse(module.read_bytes()).body
@@ -162,6 +165,12 @@ def _declarations(paper: str, module: Path, decorator: str) -> list[dict[str, An
         and isinstance(call.func, ast.Name)
         and call.func.id == decorator
     ]
+
+
+def _caption(function: ast.FunctionDef) -> dict[str, str]:
+    """The field `caption` from the first paragraph of a docstring; no field without a docstring."""
+    text = ast.get_docstring(function)
+    return {} if text is None else {"caption": " ".join(text.partition("\n\n")[0].split())}
 
 
 def _literal(module: Path, node: ast.expr) -> Any:

@@ -48,16 +48,13 @@ _SETUP_FACTS = {"dataset", "embedding", "layer", "data", "model", "status", "dev
     published=True,
     repeats="seeds",
     section="Table 3",
-    caption=(
-        "Local intrinsic dimension of contextual and static vectors, by cosines as published "
-        "(squares of distances, which halve it) and conventional, and by Euclidean distances; "
-        "mean over layers, mean and sd over seeds. The slides do not name the corpus, which "
-        "follows from n."
-    ),
 )
 def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """LID of contextual and static vectors (Table 3): mean over layers, as most probably in the
-    paper, and over seeds.
+    """Local intrinsic dimension of contextual and static vectors, by cosines as published (squares
+    of distances, which halve it) and conventional, and by Euclidean distances; mean over layers,
+    mean and sd over seeds. The slides do not name the corpus, which follows from n.
+
+    The mean over layers is most probably the paper's.
     """
     contextual = _subwords(layers).rename(columns={"n_tokens": "n"})
     rows = []
@@ -89,14 +86,10 @@ def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame)
     tables=["layers"],
     published=True,
     section="3",
-    caption=(
-        "IsoScore and mean cosine of all tokens per layer, beside those of Rudman et al. (2022) "
-        "for the same models, corpus and stream: an independent check."
-    ),
 )
 def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """IsoScore and mean cosine of all tokens per layer, beside those that Rudman et al. (2022)
-    found with the same stream.
+    """IsoScore and mean cosine of all tokens per layer, beside those of Rudman et al. (2022) for
+    the same models, corpus and stream: an independent check.
     """
     subwords = _subwords(layers)
     columns = [*FACTS, "layer", "n_tokens", "d", "isoscore", "mean_cosine"]
@@ -119,13 +112,10 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     tables=["layers"],
     repeats="seeds",
     section="3 to 5",
-    caption=(
-        "What the claims are about, per corpus, model, layer and seed: cosines before and after "
-        "clustering and centring, local dimension, and how much goes with position."
-    ),
 )
 def directions(layers: pd.DataFrame) -> pd.DataFrame:
-    """The quantities of the claims, per corpus, model, layer and seed.
+    """What the claims are about, per corpus, model, layer and seed: cosines before and after
+    clustering and centring, local dimension, and how much goes with position.
 
     `low` marks the layers of the first third, at least two.
     """
@@ -155,17 +145,13 @@ def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
     tables=["layers", "vectors"],
     repeats="seeds",
     section="5",
-    caption=(
-        "Conventional local dimension by cosines of each layer, against that of static vectors: "
-        "of all points, of an equal number, on which the dimension depends, and (our control) of "
-        "equally many types with one token each, since neighbours of a frequent token are of its "
-        "own type."
-    ),
 )
 def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
-    """Conventional LID by cosines of each layer against each set of static vectors, with the
-    same seed: on all points (`n`, `n_static`), on equally many, since it depends on their number,
-    and on one point of each of equally many types.
+    """Conventional local dimension by cosines of each layer, against that of static vectors: of all
+    points, of an equal number, on which the dimension depends, and (our control) of equally many
+    types with one token each, since neighbours of a frequent token are of its own type.
+
+    Both have the same seed; `n` and `n_static` are the numbers of all points.
     """
     subwords = _subwords(layers)
     lid = ["lid_cosine", "lid_cosine_equal_n", "lid_cosine_per_type_1"]
@@ -196,20 +182,13 @@ def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
     return pairs.drop(columns=["status_static", "deviations_static"])
 
 
-@table(
-    "repeated_types",
-    title="Tokens per type",
-    tables=["layers", "vectors"],
-    section="5",
-    caption=(
-        "Conventional local dimension by cosines in samples of equal size with at most 1, 3, 10 "
-        "or any number of tokens per type, and the share of a frequent token's neighbours that are "
-        "of its own type. Ours, as a control: of static vectors, each word has one."
-    ),
-)
+@table("repeated_types", title="Tokens per type", tables=["layers", "vectors"], section="5")
 def repeated_types(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
-    """LID against the number of tokens per type: a row per layer or set of static vectors, seed and
-    number; layer NaN for static vectors.
+    """Conventional local dimension by cosines in samples of equal size with at most 1, 3, 10 or any
+    number of tokens per type, and the share of a frequent token's neighbours that are of its own
+    type. Ours, as a control: of static vectors, each word has one.
+
+    A row per layer or set of static vectors, seed and number; layer NaN for static vectors.
     """
     prefix = "lid_cosine_per_type_"
     keys = [*FACTS, "layer", "seed", "own_type_share"]
@@ -246,17 +225,12 @@ def _published_values(rows: pd.DataFrame, published: pd.DataFrame, quantity: str
     ]
 
 
-@table(
-    "layers",
-    title="Every score of every layer",
-    runs="layers",
-    kind="layer",
-    section="3 to 5",
-    caption="Every score of every layer: cosines, clusters, local dimension, IsoScore.",
-)
+@table("layers", title="Every score of every layer", runs="layers", kind="layer", section="3 to 5")
 def layers(runs: LayerRuns) -> pd.DataFrame:
-    """Every score of every layer: a row per corpus, model, layer, kind of types and seed. Rows with
-    other types than the authors' subwords are stand-ins.
+    """Every score of every layer: cosines, clusters, local dimension, IsoScore.
+
+    A row per corpus, model, layer, kind of types and seed. Rows with other types than the authors'
+    subwords are stand-ins.
     """
     return _words_stand_in(_without_variants(_scores(runs)))
 
@@ -268,15 +242,12 @@ def layers(runs: LayerRuns) -> pd.DataFrame:
     kind="layer",
     needs="variants",
     section="3 to 5",
-    caption=(
-        "Every score of every layer of models with variants: all tokens, without the first of "
-        "each window, without massive activations, and with standardized dimensions."
-    ),
 )
 def variants(runs: LayerRuns) -> pd.DataFrame:
-    """Every score of the layers that have variants (without first tokens or massive activations,
-    standardized): a row per corpus, model, layer, variant and seed; `all` is the variant with all
-    tokens.
+    """Every score of every layer of models with variants: all tokens, without the first of each
+    window, without massive activations, and with standardized dimensions.
+
+    A row per corpus, model, layer, variant and seed; `all` is the variant with all tokens.
     """
     table = _subwords(_words_stand_in(_scores(runs)))
     several = table.groupby("setup")["variant"].transform("nunique") > 1
@@ -293,10 +264,12 @@ def variants(runs: LayerRuns) -> pd.DataFrame:
     repeats="seeds",
     needs="variants",
     section="3 to 5",
-    caption="What the claims on variants are about, per model, layer, variant and seed.",
 )
 def variant_directions(variants: pd.DataFrame) -> pd.DataFrame:
-    """The quantities of the claims on variants: the columns of `directions`, and the variant."""
+    """What the claims on variants are about, per model, layer, variant and seed.
+
+    The columns of `directions`, and the variant.
+    """
     return _directions(variants).assign(variant=variants["variant"].to_numpy())
 
 
@@ -306,15 +279,12 @@ def variant_directions(variants: pd.DataFrame) -> pd.DataFrame:
     tables=["variants"],
     needs="variants",
     section="3 to 5",
-    caption=(
-        "In how many layers each statement holds with all tokens and with each variant, and "
-        "whether the variant turns it. Ours: in decoders a few tokens and dimensions can hide "
-        "the rest."
-    ),
 )
 def turns(variants: pd.DataFrame) -> pd.DataFrame:
-    """In how many layers each statement of the paper holds, per variant (mean over seeds), and
-    whether a variant reverses the answer that all tokens give.
+    """In how many layers each statement holds with all tokens and with each variant, and whether
+    the variant turns it. Ours: in decoders a few tokens and dimensions can hide the rest.
+
+    Scores are means over seeds.
     """
     rows = []
     per_seed = variant_directions(variants)
@@ -377,28 +347,23 @@ def _without_variants(table: pd.DataFrame) -> pd.DataFrame:
     kind="layer",
     part="silhouettes",
     section="4",
-    caption="Silhouette for each number of clusters that was tried.",
 )
 def silhouettes(runs: LayerRuns) -> pd.DataFrame:
-    """Silhouette for each number of clusters that was tried, per layer, kind of types and seed."""
+    """Silhouette for each number of clusters that was tried.
+
+    A row per layer, kind of types, seed and number.
+    """
     return _words_stand_in(_without_variants(_scores(runs, _SETUP_FACTS)))
 
 
 @table(
-    "points",
-    title="Tokens in a plane",
-    runs="layers",
-    kind="layer",
-    part="points",
-    section="4, 5",
-    caption=(
-        "A part of the tokens of each layer on principal components of the whole and of the "
-        "largest cluster."
-    ),
+    "points", title="Tokens in a plane", runs="layers", kind="layer", part="points", section="4, 5"
 )
 def points(runs: LayerRuns) -> pd.DataFrame:
-    """A part of the tokens of each layer on its first three principal components, and on those of
-    its largest cluster.
+    """A part of the tokens of each layer on principal components of the whole and of the largest
+    cluster.
+
+    Of each the first three components.
     """
     return _words_stand_in(_without_variants(_scores(runs, _SETUP_FACTS)))
 
@@ -409,10 +374,12 @@ def points(runs: LayerRuns) -> pd.DataFrame:
     runs="vectors",
     kind="vectors",
     section="Table 3",
-    caption="Local intrinsic dimension of static vectors.",
 )
 def vectors(runs: VectorRuns) -> pd.DataFrame:
-    """LID of static vectors, a row per seed."""
+    """Local intrinsic dimension of static vectors.
+
+    A row per seed.
+    """
     facts = ({"setup": run.embedding, "dataset": "", **run.model_dump()} for run, _ in runs)
     return long_table(zip(facts, (rows for _, rows in runs), strict=True)).assign(
         data=lambda t: t["model"]

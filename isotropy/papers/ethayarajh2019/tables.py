@@ -90,18 +90,11 @@ STATEMENTS: dict[str, tuple[str, str, float, bool]] = {
 
 
 @table(
-    "statements",
-    title="In how many layers each statement holds",
-    tables=["measures"],
-    section="4",
-    caption=(
-        "In how many layers each statement holds (its whole 95 % interval lies on the "
-        "statement's side), by estimator, unit and variant."
-    ),
+    "statements", title="In how many layers each statement holds", tables=["measures"], section="4"
 )
 def statements(measures: pd.DataFrame) -> pd.DataFrame:
-    """In how many layers each statement of the paper holds, by estimator, unit and variant. It
-    holds where the whole interval lies on the statement's side of the bound.
+    """In how many layers each statement holds (its whole 95 % interval lies on the statement's
+    side), by estimator, unit and variant.
     """
     rows = []
     keys = ["setup", "texts", "embedding", "data", "model", "unit", "variant", "main"]
@@ -128,18 +121,14 @@ def statements(measures: pd.DataFrame) -> pd.DataFrame:
     published=True,
     needs="benchmarks",
     section="Table 1",
-    caption=(
-        "Spearman's rho of static vectors on word similarity, by layer and kind: all pairs, a "
-        "word without vector having the mean of all, as the authors; and the pairs whose words "
-        "all vectors have."
-    ),
 )
 def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
-    """Static vectors on benchmarks of word similarity (Table 1): Spearman's rho with people's
-    scores, with its bootstrap interval over pairs.
+    """Spearman's rho of static vectors on word similarity, by layer and kind: all pairs, a word
+    without vector having the mean of all, as the authors; and the pairs whose words all vectors
+    have.
 
-    All pairs count, and a word without a vector gets the mean of all vectors, as in the authors'
-    evaluation; `covered` marks pairs whose words are in all sets of vectors.
+    `covered` marks pairs whose words are in all sets of vectors. Intervals are from a bootstrap
+    over pairs.
     """
     rows = []
     for facts, pairs in runs:
@@ -173,15 +162,12 @@ def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
     kind="static_words",
     needs="benchmarks",
     section="Table 1",
-    caption=(
-        "First components of the first hidden layer against those of the last and against other "
-        "static vectors: differences of Spearman's rho, paired bootstrap over pairs."
-    ),
 )
 def static_differences(runs: StaticRuns) -> pd.DataFrame:
-    """Differences of Spearman's rho on the covered pairs, with paired bootstrap intervals: the
-    first hidden layer's first components against those of the last, and against other static
-    vectors.
+    """First components of the first hidden layer against those of the last and against other static
+    vectors: differences of Spearman's rho, paired bootstrap over pairs.
+
+    Only covered pairs count.
     """
     rows = []
     for facts, pairs in runs:
@@ -282,15 +268,12 @@ def _rho_difference(
     kind="contexts",
     part="words",
     section="4.2",
-    caption=(
-        "Share of all words with a lower self-similarity: of the words that the paper names, "
-        "and the mean over function words, with its 95 % interval over these."
-    ),
 )
 def stop_words(runs: LayerRuns) -> pd.DataFrame:
-    """Rank of function words among all words by self-similarity: the share of words with a lower
-    one, per layer. There are rows for the words that the paper names, and for the mean over
-    function words, with its interval over these.
+    """Share of all words with a lower self-similarity: of the words that the paper names, and the
+    mean over function words, with its 95 % interval over these.
+
+    A row per layer and word, or mean.
     """
     rows = []
     for facts, words in runs:
@@ -328,14 +311,10 @@ def stop_words(runs: LayerRuns) -> pd.DataFrame:
     tables=["layers"],
     published=True,
     section="4",
-    caption=(
-        "Every quantity of every layer with its 95 % interval, as published and over its null, "
-        "beside the paper's number."
-    ),
 )
 def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Every quantity of every layer with its 95 % interval over words or sentences, as published
-    and corrected, beside the paper's number.
+    """Every quantity of every layer with its 95 % interval, as published and over its null, beside
+    the paper's number.
 
     `adjusted` is minus the baseline, as in the paper; `excess` is minus the value for as many
     random tokens. The squares of the errors of both parts are added.
@@ -358,16 +337,12 @@ def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return table.assign(published=pd.Series(printed_values, index=table.index).where(main))
 
 
-@table(
-    "layers",
-    title="Every score of every layer",
-    runs="layers",
-    kind="contexts",
-    section="3, 4",
-    caption="Every score of every layer, with standard errors, by unit and variant.",
-)
+@table("layers", title="Every score of every layer", runs="layers", kind="contexts", section="3, 4")
 def layers(runs: LayerRuns) -> pd.DataFrame:
-    """Every score of every layer: a row per texts, model, layer, unit and variant."""
+    """Every score of every layer, with standard errors, by unit and variant.
+
+    A row per texts, model, layer, unit and variant.
+    """
     table = long_table((_with_setup(facts), rows) for facts, rows in runs)
     table["main"] = table["unit"] == table["main_unit"]
     table = deviate(table, ~table["main"], "words by another unit")
@@ -383,22 +358,18 @@ def layers(runs: LayerRuns) -> pd.DataFrame:
     kind="contexts",
     part="dimensions",
     section="Timkey & van Schijndel (2021)",
-    caption="Dimensions that contribute most to the mean cosine, per layer and variant.",
 )
 def dimensions(runs: LayerRuns) -> pd.DataFrame:
-    """Dimensions that contribute most to the mean cosine of all words, per layer and variant."""
+    """Dimensions that contribute most to the mean cosine, per layer and variant."""
     return long_table((_with_setup(facts), rows) for facts, rows in runs)
 
 
-@table(
-    "published_layers",
-    title="Published curves",
-    published=True,
-    section="Figures 1 to 4",
-    caption="The numbers of the authors' result files, layer by layer.",
-)
+@table("published_layers", title="Published curves", published=True, section="Figures 1 to 4")
 def published_layers(published: pd.DataFrame) -> pd.DataFrame:
-    """Numbers of each layer in the paper and its result files: a row per model, quantity, layer."""
+    """The numbers of the authors' result files, layer by layer.
+
+    A row per model, quantity and layer.
+    """
     parts = published["quantity"].str.extract(r"^(?P<quantity>\w+) layer (?P<layer>\d+)$")
     selected = published[["locator", "model", "value", "source_note"]].join(parts)
     table = selected[selected["locator"].str.startswith("Figure")].astype({"layer": int})

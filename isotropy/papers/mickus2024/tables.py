@@ -53,14 +53,10 @@ ENCODERS = {
     kind="trajectory",
     published=True,
     section="3.1",
-    caption=(
-        "Number of items and of trainable parameters per setup, computed from what was "
-        "optimized, beside the published numbers."
-    ),
 )
 def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
-    """Table 1: number of items and of trainable parameters per setup, computed, beside the
-    published numbers.
+    """Number of items and of trainable parameters per setup, computed from what was optimized,
+    beside the published numbers.
     """
     rows = []
     for setup in dict.fromkeys(run.setup for run, _ in runs):
@@ -161,13 +157,13 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     tables=["trajectories"],
     repeats="seeds",
     section="3.2",
-    caption=(
-        "Standard deviation of both scores over the initializations: the largest at any step, "
-        "and the mean over steps. The paper calls it negligible."
-    ),
 )
 def seeds(table: pd.DataFrame) -> pd.DataFrame:
-    """Section 3.2: standard deviation (ddof = 1) over seeds, its maximum and mean over steps."""
+    """Standard deviation of both scores over the initializations: the largest at any step, and the
+    mean over steps. The paper calls it negligible.
+
+    Standard deviations have ddof = 1.
+    """
     rows = []
     for _, group in table.groupby("setup", sort=False):
         row = {
@@ -190,14 +186,10 @@ def seeds(table: pd.DataFrame) -> pd.DataFrame:
     published=True,
     needs="glue",
     section="A",
-    caption=(
-        "Number of items and of trainable parameters of the GLUE tasks, computed from what was "
-        "optimized, beside the published numbers."
-    ),
 )
 def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
-    """Table 2: items and parameters of the GLUE tasks, computed where the study has the task,
-    beside the published ones.
+    """Number of items and of trainable parameters of the GLUE tasks, computed from what was
+    optimized, beside the published numbers.
 
     One row per task and encoder of the paper, then those that the paper does not have.
     """
@@ -229,15 +221,12 @@ def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     published=True,
     needs="glue",
     section="A",
-    caption=(
-        "Correlation of IsoScore with silhouette over the updates, per GLUE task and encoder, "
-        "mean over seeds. The numbers of the paper's Table 3 are missing from the text that we "
-        "have."
-    ),
 )
 def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Table 3: Pearson's r and Spearman's rho per task and encoder, mean over seeds; `status` tells
-    why a cell of the paper is empty.
+    """Correlation of IsoScore with silhouette over the updates, per GLUE task and encoder, mean
+    over seeds. The numbers of the paper's Table 3 are missing from the text that we have.
+
+    `status` tells why a cell of the paper is empty.
     """
     done = {
         (row["dataset"], row["model"]): row for _, row in table[table["seed"] == "mean"].iterrows()
@@ -271,20 +260,17 @@ def table3(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     published=True,
     needs="sensitivity",
     section="3",
-    caption=(
-        "What changes the result: the correlation and the direction of both scores with one "
-        "thing changed at a time, and whether their direction changes with it."
-    ),
 )
 def sensitivity(
     main: pd.DataFrame, variants: pd.DataFrame, published: pd.DataFrame
 ) -> pd.DataFrame:
-    """How each variant changes the result of a setup: one row per setup and variant, mean over the
-    variant's seeds.
+    """What changes the result: the correlation and the direction of both scores with one thing
+    changed at a time, and whether their direction changes with it.
 
-    `trend` says whether IsoScore falls, silhouette rises, and the two are negatively correlated;
-    `changes_the_trend` whether that differs from the setup itself; `difference_from_published` is
-    our Pearson's r minus the published one.
+    One row per setup and variant, mean over the variant's seeds. `trend` says whether IsoScore
+    falls, silhouette rises, and the two are negatively correlated; `changes_the_trend` whether that
+    differs from the setup itself; `difference_from_published` is our Pearson's r minus the
+    published one.
     """
     rows: list[dict[str, object]] = []
     for base, group in variants.groupby("base", sort=False):
@@ -318,18 +304,14 @@ def sensitivity(
     kind="trajectory",
     repeats="seeds",
     section="B",
-    caption=(
-        "The objective of equation 5 against the two that it is said to bound from above: the "
-        "silhouette objective (equation 1), over all items, and the triplet objective (margin "
-        "0), on 200 items; before and after training."
-    ),
 )
 def appendix_b(runs: Trajectories) -> pd.DataFrame:
-    """Appendix B: equation 5, and the silhouette objective (equation 1) and triplet objective that
-    it is said to bound.
+    """The objective of equation 5 against the two that it is said to bound from above: the
+    silhouette objective (equation 1), over all items, and the triplet objective (margin 0), on 200
+    items; before and after training.
 
-    Before and after training, per setup and seed. The triplet objective, a sum over all triplets,
-    is taken on a sample of items, and compared with equation 5 on the same sample.
+    One row per setup, seed and time. The triplet objective, a sum over all triplets, is compared
+    with equation 5 on the same sample.
     """
     rows = []
     for run, _ in runs:
@@ -359,18 +341,12 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@table(
-    "nested_classes",
-    title="Equation 5 on nested classes",
-    section="B",
-    caption=(
-        "The objective of equation 5 against that of equation 1, which it is said to bound from "
-        "above, on two classes of equal size: with one mean, where it does not, and apart."
-    ),
-)
+@table("nested_classes", title="Equation 5 on nested classes", section="B")
 def nested_classes() -> pd.DataFrame:
-    """Appendix B: equation 5 and the silhouette objective (equation 1) of two classes of equal
-    size, the points +-1 and +-1/2 on each axis, whose means are `distance` apart.
+    """The objective of equation 5 against that of equation 1, which it is said to bound from above,
+    on two classes of equal size: with one mean, where it does not, and apart.
+
+    The points are +-1 and +-1/2 on each axis, the means of the classes `distance` apart.
 
     With k points in each class, equation 5 minus equation 1 is (k - 2) B - (k - 1) W, with B and W
     the sums of squared distances between and within classes. With one mean, B / W = k / (k - 1),
@@ -403,18 +379,11 @@ def nested_classes() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@table(
-    "simplices",
-    title="Clusters on the vertices of a simplex",
-    section="2",
-    caption=(
-        "IsoScore and silhouette of K equal clusters on the vertices of a simplex in d "
-        "dimensions. Tight ones have IsoScore (K - 2)/(d - 1): anisotropic where K is far below "
-        "d, isotropic and clustered at K = d + 1."
-    ),
-)
+@table("simplices", title="Clusters on the vertices of a simplex", section="2")
 def simplices() -> pd.DataFrame:
-    """Section 2: clusters of equal size, tight and equally far from each other, in d dimensions.
+    """IsoScore and silhouette of K equal clusters on the vertices of a simplex in d dimensions.
+    Tight ones have IsoScore (K - 2)/(d - 1): anisotropic where K is far below d, isotropic and
+    clustered at K = d + 1.
 
     Their centres are the vertices of a regular simplex with edges of length 1, in K - 1 of the d
     dimensions; `spread` is the standard deviation of points about them, over all dimensions.
@@ -464,19 +433,11 @@ def _simplex(d: int, n_clusters: int, spread: float) -> tuple[np.ndarray, np.nda
 
 
 @table(
-    "limits",
-    title="Classes and their closed form",
-    runs="section3",
-    kind="trajectory",
-    section="2",
-    caption=(
-        "The study's own classes against the IsoScore that as many tight and equally distant "
-        "clusters would have, at the first and the last step."
-    ),
+    "limits", title="Classes and their closed form", runs="section3", kind="trajectory", section="2"
 )
 def limits(runs: Trajectories) -> pd.DataFrame:
-    """IsoScore and silhouette of the study's classes at the first and the last step, beside the
-    limit (K - 2)/(d - 1) for tight and equally distant clusters.
+    """The study's own classes against the IsoScore that as many tight and equally distant clusters
+    would have, at the first and the last step.
 
     `limit` is NaN where K clusters cannot be equally distant, because K - 1 > d.
     """
@@ -509,18 +470,15 @@ def limits(runs: Trajectories) -> pd.DataFrame:
     repeats="controls.seeds",
     needs="controls",
     section="3.2",
-    caption=(
-        "Ours, as controls: shuffled labels, and noise with K classes, up to one more than "
-        "dimensions. Correlation of IsoScore and silhouette over the updates, and both at the "
-        "first and the last step, beside the limit (K - 2)/(d - 1)."
-    ),
 )
 def controls(runs: Trajectories) -> pd.DataFrame:
-    """Each control and seed: the columns of `limits`, what the control is, the accuracy at the last
-    step, and the correlation over the updates.
+    """Ours, as controls: shuffled labels, and noise with K classes, up to one more than dimensions.
+    Correlation of IsoScore and silhouette over the updates, and both at the first and the last
+    step, beside the limit (K - 2)/(d - 1).
 
-    `control` is `shuffled`, `noise` or `classes`; `classes_fill` whether there are as many classes
-    as can be equally distant, d + 1.
+    The columns of `limits`, what the control is, the accuracy at the last step, and the
+    correlation. `control` is `shuffled`, `noise` or `classes`; `classes_fill` whether there are as
+    many classes as can be equally distant, d + 1.
     """
     table = limits(runs)
     kinds = [run.setup.rpartition("--")[2].rstrip("0123456789") for run, _ in runs]

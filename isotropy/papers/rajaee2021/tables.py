@@ -97,18 +97,14 @@ _COMPARED_METHODS = ("cluster", "none")
     published=True,
     repeats="n_clusterings",
     section="slides",
-    caption=(
-        "The six methods of the 2020 slides: Pearson and Spearman correlation (times 100) of "
-        "people's scores with cosines of sentences, Spearman's also of what a method removes "
-        "from them (about its mean), and log10 of the isotropy I(W) of all token vectors; mean "
-        "and sd over clusterings. The slides state no split, layer or numbers. Two controls are "
-        "ours: random parts as large as the clusters, and the global method with as many "
-        "components as leave the variance that k-means leaves."
-    ),
 )
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """The six methods (2020 slides): mean and sd over runs per data set, model and layer, beside
-    what the slides print.
+    """The six methods of the 2020 slides: Pearson and Spearman correlation (times 100) of people's
+    scores with cosines of sentences, Spearman's also of what a method removes from them (about its
+    mean), and log10 of the isotropy I(W) of all token vectors; mean and sd over clusterings. The
+    slides state no split, layer or numbers. Two controls are ours: random parts as large as the
+    clusters, and the global method with as many components as leave the variance that k-means
+    leaves.
     """
     summary = _summary(_method_rows(measurements))
     printed = published[published["locator"].isin(["slides, comparison", "slides, seven sets"])]
@@ -125,16 +121,12 @@ def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     tables=["measurements"],
     published=True,
     section="Tables 2 and 6",
-    caption=(
-        "No, global and cluster-based post-processing: Spearman correlation (times 100) and "
-        "log10 of I(W), mean and sd over clusterings, with the number of pairs beside that of "
-        "Dzubur (2022), after contact with the authors, and of the official release. The "
-        "paper's baselines of I(W) are most probably those of sentences, its others of tokens."
-    ),
 )
 def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """No, global and cluster-based post-processing (2021, Tables 2 and 6), with the number of pairs
-    beside Dzubur's.
+    """No, global and cluster-based post-processing: Spearman correlation (times 100) and log10 of
+    I(W), mean and sd over clusterings, with the number of pairs beside that of Dzubur (2022), after
+    contact with the authors, and of the official release. The paper's baselines of I(W) are most
+    probably those of sentences, its others of tokens.
     """
     compared = _method_rows(measurements)
     summary = _summary(compared[compared["method"].isin(PAPER_METHODS)])
@@ -157,14 +149,10 @@ def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     published=True,
     needs="cluster-counts",
     section="Table 1",
-    caption=(
-        "The effect of the number of clusters: log10 of I(W) after k-means and subtracting each "
-        "cluster's mean."
-    ),
 )
 def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """The effect of the number of clusters (2021, Table 1): isotropy after subtracting the mean of
-    each cluster of k-means.
+    """The effect of the number of clusters: log10 of I(W) after k-means and subtracting each
+    cluster's mean.
     """
     counted_setups = measurements[
         measurements["setup"].isin(measurements.loc[measurements["part"] == "clusters", "setup"])
@@ -190,13 +178,11 @@ def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     published=True,
     needs="isotropy-by-layer",
     section="Table 5",
-    caption=(
-        "Isotropy of every layer without post-processing: log10 of I(W) of all token vectors, with "
-        "its lowest and highest value over the signs of eigenvectors, which are arbitrary."
-    ),
 )
 def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Isotropy of every layer without post-processing (2021, Table 5)."""
+    """Isotropy of every layer without post-processing: log10 of I(W) of all token vectors, with its
+    lowest and highest value over the signs of eigenvectors, which are arbitrary.
+    """
     selected = measurements[(measurements["method"] == "none") & measurements["profiled"]]
     columns = [*FACTS, "n_tokens", "d", *with_range("log10_isotropy")]
     runs = selected[columns].groupby(["dataset", "embedding"], sort=False)
@@ -214,11 +200,12 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     tables=["table5"],
     needs="isotropy-by-layer",
     section="slides, BERT",
-    caption="Isotropy of each hidden layer against that of the input, layer 0.",
 )
 def against_input(table5: pd.DataFrame) -> pd.DataFrame:
-    """Each hidden layer against the input, layer 0: by how many orders of magnitude its I(W) is
-    larger, and whether it is more anisotropic; per data set and model (the setup).
+    """Isotropy of each hidden layer against that of the input, layer 0.
+
+    By how many orders of magnitude I(W) is larger, and whether the layer is more anisotropic; per
+    data set and model (the setup).
     """
     rows = table5.assign(setup=table5["dataset"] + ", " + table5["embedding"])
     inputs = rows[rows["layer"] == 0].set_index("setup")
@@ -246,16 +233,12 @@ def against_input(table5: pd.DataFrame) -> pd.DataFrame:
     published=True,
     needs="classification",
     section="Table 3",
-    caption=(
-        "Classification on frozen features: score on the validation set at the best epoch, as "
-        "the authors take it, and at the last; the paper's numbers are of test servers. "
-        "Transductive: clusters of training and validation items together, as the authors; "
-        "inductive: of training items alone."
-    ),
 )
 def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Classification on frozen features (2021, Table 3): the best epoch, as the authors, and the
-    last; over seeds.
+    """Classification on frozen features: score on the validation set at the best epoch, as the
+    authors take it, and at the last; the paper's numbers are of test servers. Transductive:
+    clusters of training and validation items together, as the authors; inductive: of training items
+    alone.
     """
     keys = [
         "setup",
@@ -302,17 +285,16 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     repeats="finetuning.seeds",
     needs="finetuning",
     section="slides, fine-tuning",
-    caption=(
-        "Fine-tuning without and with the method inside, on the first tokens of each batch: "
-        "performance, and log10 of I(W) of first tokens of the last layer. Clusters, "
-        "components, rate and batch are not stated on the slides."
-    ),
 )
 def finetuning(
     fine_tuned: FineTunedRuns, cls_layers: pd.DataFrame, published: pd.DataFrame
 ) -> pd.DataFrame:
-    """Fine-tuning without and with the method inside (2020 slides): accuracy, with the standard
-    error over items of the change (paired bootstrap), and isotropy of first tokens, last layer.
+    """Fine-tuning without and with the method inside, on the first tokens of each batch:
+    performance, and log10 of I(W) of first tokens of the last layer. Clusters, components, rate and
+    batch are not stated on the slides.
+
+    `performance_change_items_error` is the standard error of the change over items (paired
+    bootstrap).
     """
     errors = {
         setup: error_of_change(
@@ -508,17 +490,15 @@ def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
     tables=["measurements"],
     repeats="n_clusterings",
     section="4",
-    caption=(
-        "What the claims on isotropy are about, per setup and clustering: orders of magnitude "
-        "that I(W) rises by, the same with all clouds at the root mean square norm that they "
-        "had before (shorter vectors alone raise I(W)), and IsoScore; minus none, the global "
-        "method, random parts of the same sizes, and the global method with equal variance "
-        "removed. I(W) has its range over the signs of eigenvectors."
-    ),
 )
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
-    """The quantities of the claims on isotropy, per setup and run: by how many orders of magnitude
-    I(W) rises; the same at equal norm, and IsoScore, which do not depend on the length of vectors.
+    """What the claims on isotropy are about, per setup and clustering: orders of magnitude that
+    I(W) rises by, the same with all clouds at the root mean square norm that they had before
+    (shorter vectors alone raise I(W)), and IsoScore; minus none, the global method, random parts of
+    the same sizes, and the global method with equal variance removed. I(W) has its range over the
+    signs of eigenvectors.
+
+    I(W) at equal norm and IsoScore do not depend on the length of vectors.
     """
     rows = []
     for facts, run in _paired_runs(_method_rows(measurements)):
@@ -539,15 +519,11 @@ def directions(measurements: pd.DataFrame) -> pd.DataFrame:
     kind="similarity",
     part="pairs",
     section="4.1",
-    caption=(
-        "What the claims on similarity are about, per setup: differences of Spearman "
-        "correlations, times 100, with 95 % intervals from a paired bootstrap over pairs, with "
-        "clusterings drawn outside."
-    ),
 )
 def directions_similarity(runs: MeasuredRuns) -> pd.DataFrame:
-    """The quantities of the claims on similarity: differences of Spearman correlations (times 100),
-    one row per setup, with 95 % intervals for new pairs and new clusterings (paired bootstrap).
+    """What the claims on similarity are about, per setup: differences of Spearman correlations,
+    times 100, with 95 % intervals from a paired bootstrap over pairs, with clusterings drawn
+    outside.
     """
     rows = []
     for run, pairs in runs:
@@ -596,15 +572,12 @@ def _gains(pairs: pd.DataFrame) -> dict[str, float]:
     repeats="classification.seeds",
     needs="classification",
     section="4.2",
-    caption=(
-        "What the claims on classification are about, per task and seed: best score of the "
-        "cluster-based method minus that without post-processing."
-    ),
 )
 def classification_directions(runs: ClassifiedRuns, convergence: pd.DataFrame) -> pd.DataFrame:
-    """The quantities of the claims on classification: best scores minus those without
-    post-processing, per setup and seed, with the standard error over items of their mean over seeds
-    (paired bootstrap).
+    """What the claims on classification are about, per task and seed: best score of the
+    cluster-based method minus that without post-processing.
+
+    `…_items_error` is the standard error over items of the mean over seeds (paired bootstrap).
     """
     rows = []
     per_seed = _best_and_last(convergence)
@@ -665,13 +638,11 @@ def _classification_setup(run: ClassificationFacts) -> str:
     kind="tuning",
     needs="tuning",
     section="B.2",
-    caption=(
-        "All numbers of clusters and components that were tried on the development set, and "
-        "which were chosen."
-    ),
 )
 def tuning(runs: TunedRuns) -> pd.DataFrame:
-    """All numbers of clusters and components that were tried, and whether they were chosen."""
+    """All numbers of clusters and components that were tried on the development set, and which were
+    chosen.
+    """
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
         chosen = run.parameters
@@ -691,10 +662,9 @@ def tuning(runs: TunedRuns) -> pd.DataFrame:
     kind="similarity",
     repeats="n_clusterings",
     section="4",
-    caption="Every measurement: data set, model, layer, method and clustering.",
 )
 def measurements(runs: MeasuredRuns) -> pd.DataFrame:
-    """One row per data set, model, layer, method and run."""
+    """Every measurement: data set, model, layer, method and clustering."""
     table = long_table((_with_setup(run), rows) for run, rows in runs)
     # The paper measures all layers in Table 5, but only the last in Table 1.
     hidden = (table["part"] == "clusters") & (table["layer"] != LAST)
@@ -710,9 +680,6 @@ def measurements(runs: MeasuredRuns) -> pd.DataFrame:
     part="points",
     needs="plotted",
     section="slides; Figures 1 and 2",
-    caption=(
-        "Tokens in the plane of their first two principal components, before and after the method."
-    ),
 )
 def words(runs: MeasuredRuns) -> pd.DataFrame:
     """Tokens in the plane of their first two principal components, before and after the method."""
@@ -726,13 +693,11 @@ def words(runs: MeasuredRuns) -> pd.DataFrame:
     kind="classified",
     needs="classification",
     section="Figure 4",
-    caption=(
-        "Scores of classifiers on frozen features after each epoch; epoch 0 is the linear control."
-    ),
 )
 def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
-    """Scores on the validation set after each epoch (2021, Figure 4), and of the linear control
-    (epoch 0).
+    """Scores of classifiers on frozen features after each epoch; epoch 0 is the linear control.
+
+    Scores are those on the validation set.
     """
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, rows in runs:
@@ -750,14 +715,10 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
     part="layers",
     needs="finetuning",
     section="slides, fine-tuning analysis",
-    caption=(
-        "First tokens of fine-tuned models layer by layer: log10 of I(W), and the norm of their "
-        "mean over the mean of their norms."
-    ),
 )
 def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """First tokens of every fine-tuned model layer by layer: isotropy, and the norm of their mean
-    relative to the mean of their norms.
+    """First tokens of fine-tuned models layer by layer: log10 of I(W), and the norm of their mean
+    over the mean of their norms.
     """
     parts: list[tuple[dict[str, object], pd.DataFrame]] = []
     for run, layers in fine_tuned:

@@ -42,23 +42,11 @@ _CASE = ["setup", "seed", *_ABOUT]
 """Columns of a table without rows."""
 
 
-@table(
-    "table1",
-    title="Performance by model, task and method",
-    tables=["runs"],
-    section="Table 1",
-    caption=(
-        "Performance per model, task and method on the whole validation set, mean and sd over "
-        "seeds, times 100. I-STAR with the best negative lambda and zeta per task, chosen on "
-        "the same set, as the paper seems to. Of the paper's table we have only what secondary "
-        "sources quote."
-    ),
-)
+@table("table1", title="Performance by model, task and method", tables=["runs"], section="Table 1")
 def table1(table: pd.DataFrame) -> pd.DataFrame:
-    """Table 1: performance per model, method and task, mean and standard deviation over seeds.
-
-    I-STAR is that of the best negative lambda and zeta per task, chosen by the mean on the same
-    validation set, as the paper seems to.
+    """Performance per model, task and method on the whole validation set, mean and sd over seeds,
+    times 100. I-STAR with the best negative lambda and zeta per task, chosen on the same set, as
+    the paper seems to. Of the paper's table we have only what secondary sources quote.
     """
     rows = []
     for (model, task), group in table.groupby(["model", "task"], sort=False):
@@ -102,22 +90,18 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     repeats="seeds",
     repeats_choose=True,
     section="poster, Figure 6",
-    caption=(
-        "Performance averaged over tasks, per model and seed: I-STAR (per task the negative "
-        "lambda and zeta that are best on the first half of the seeds, reported on the others; "
-        "the mean over all; the best on all seeds), no penalty, CosReg."
-    ),
 )
 def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
-    """Figure 6: performance averaged over tasks, per model (the setup) and seed.
+    """Performance averaged over tasks, per model and seed: I-STAR (per task the negative lambda and
+    zeta that are best on the first half of the seeds, reported on the others; the mean over all;
+    the best on all seeds), no penalty, CosReg.
 
     `istar` has, per task, the negative lambda and the zeta that are best on the first half of the
     seeds. It is `reported` on the other seeds only: scores that were chosen by one another, such as
     those of each seed by the others, would not be independent. `istar_mean` is the mean over all
     negative lambdas, `istar_best` the best of them on all seeds (see `table1`). Tasks that models
-    without penalty did not learn are left out, and listed in `not_learned`.
-    `…_items_error` is the standard error of a mean over seeds over the items of the tasks (paired
-    bootstrap).
+    without penalty did not learn are left out, and listed in `not_learned`. `…_items_error` is the
+    standard error of a mean over seeds over the items of the tasks (paired bootstrap).
     """
     rows = []
     answers = {
@@ -266,15 +250,10 @@ def _mean(values: Iterable[float]) -> float:
     tables=["runs"],
     repeats="seeds",
     section="4, 5",
-    caption=(
-        "What the claims are about, per task, model and seed: how IsoScore*, performance, "
-        "intrinsic dimension and silhouette go with lambda (no penalty is lambda = 0) and with "
-        "each other."
-    ),
 )
 def directions(table: pd.DataFrame) -> pd.DataFrame:
-    """The quantities of the claims, per setup and seed: how geometry and performance vary with
-    lambda and with each other.
+    """What the claims are about, per task, model and seed: how IsoScore*, performance, intrinsic
+    dimension and silhouette go with lambda (no penalty is lambda = 0) and with each other.
 
     Performance is NaN where models without penalty did not learn the task, since differences would
     be noise. `all_learned` is whether those of each lambda learned it.
@@ -292,17 +271,11 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@table(
-    "steps",
-    title="Steps between lambdas",
-    tables=["runs"],
-    repeats="seeds",
-    section="3",
-    caption="By how much IsoScore* changes from each lambda to the next, per seed.",
-)
+@table("steps", title="Steps between lambdas", tables=["runs"], repeats="seeds", section="3")
 def steps(table: pd.DataFrame) -> pd.DataFrame:
-    """By how much IsoScore* changes from each lambda to the next, per setup, zeta and seed. The
-    model without penalty counts as lambda = 0.
+    """By how much IsoScore* changes from each lambda to the next, per seed.
+
+    The model without penalty counts as lambda = 0.
     """
     rows = []
     several = table["zeta"].nunique() > 1
@@ -324,17 +297,12 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@table(
-    "cosreg",
-    title="CosReg",
-    tables=["runs"],
-    repeats="seeds",
-    section="5",
-    caption="What CosReg changes against no penalty, per seed: mean cosine, and IsoScore*.",
-)
+@table("cosreg", title="CosReg", tables=["runs"], repeats="seeds", section="5")
 def cosreg(table: pd.DataFrame) -> pd.DataFrame:
-    """CosReg against no penalty, per setup and seed: the change of the mean cosine of sentence
-    embeddings of the last layer, and the ratio of IsoScore*.
+    """What CosReg changes against no penalty, per seed: mean cosine, and IsoScore*.
+
+    The change of the mean cosine of sentence embeddings of the last layer, and the ratio of
+    IsoScore*.
     """
     rows: list[dict[str, object]] = []
     for (_, seed), group in table.groupby(["setup", "seed"], sort=False):
@@ -362,14 +330,12 @@ def cosreg(table: pd.DataFrame) -> pd.DataFrame:
     tables=["runs"],
     repeats="seeds",
     section="appendix",
-    caption=(
-        "Performance of I-STAR with shrinkage minus that without (zeta = 0), per seed; empty "
-        "where the study has no zeta = 0."
-    ),
 )
 def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
-    """The effect of shrinkage: mean performance of I-STAR over negative lambdas, minus that without
-    shrinkage (zeta = 0), per setup and zeta, and seed.
+    """Performance of I-STAR with shrinkage minus that without (zeta = 0), per seed; empty where the
+    study has no zeta = 0.
+
+    Performance is the mean over negative lambdas; a row per setup, zeta and seed.
     """
     rows = []
     istar = table[(table["kind"] == "istar") & (table["strength"] < 0)]
@@ -403,15 +369,13 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
     part="layers",
     repeats="seeds",
     section="2",
-    caption=(
-        "All-But-The-Top as post-processing of models without penalty: performance of the model "
-        "itself (head), of a linear model on frozen sentence embeddings before and after."
-    ),
 )
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """All-But-The-Top on the sentence embeddings of models without penalty: performance of a linear
-    model on them before and after. The paper does not state the number of components, the items and
-    the linear model; they are ours.
+    """All-But-The-Top as post-processing of models without penalty: performance of the model itself
+    (head), of a linear model on frozen sentence embeddings before and after.
+
+    The paper does not state the number of components, the items and the linear model; they are
+    ours.
     """
     probed = [(run, {p.method: p for p in run.probes}) for run, _ in fine_tuned if run.probes]
     rows = []
@@ -439,14 +403,11 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     tables=["stability"],
     repeats="stability.repeats",
     section="poster, Figure 4",
-    caption=(
-        "Relative error of IsoScore* in samples of about 700 points, the published number, and "
-        "how far it is from IsoScore in the smallest and in the largest samples, per cloud, "
-        "zeta and repeat (the seed)."
-    ),
 )
 def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
-    """The claims of Figure 4, one row per cloud and zeta (the setup) and repeat (the seed).
+    """Relative error of IsoScore* in samples of about 700 points, the published number, and how far
+    it is from IsoScore in the smallest and in the largest samples, per cloud, zeta and repeat (the
+    seed).
 
     `relative_error` is the error of IsoScore* in samples of about PUBLISHED_BATCH points, relative
     to the whole cloud; `unbiased_…` that of IsoScore without bias. `difference_…` is the difference
@@ -668,14 +629,10 @@ def _correlation(
     part="layers",
     repeats="seeds",
     section="4",
-    caption=(
-        "Every fine-tuned model: performance, IsoScore and IsoScore* of all token vectors of "
-        "all layers, intrinsic dimension and silhouette of sentence embeddings."
-    ),
 )
 def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """One row per model, task, method and seed: performance and geometry of the fine-tuned
-    model.
+    """Every fine-tuned model: performance, IsoScore and IsoScore* of all token vectors of all
+    layers, intrinsic dimension and silhouette of sentence embeddings.
     """
     rows = []
     for run, layers in fine_tuned:
@@ -708,10 +665,9 @@ def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     kind="finetuned",
     part="layers",
     section="5",
-    caption="The geometry of every fine-tuned model layer by layer: the numbers behind Figure 7.",
 )
 def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """One row per model, task, method, seed and layer."""
+    """The geometry of every fine-tuned model layer by layer: the numbers behind Figure 7."""
     return long_table((_facts(run), rows) for run, rows in fine_tuned)
 
 
@@ -722,14 +678,10 @@ def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     kind="finetuned",
     part="layers",
     section="poster, Figure 1",
-    caption=(
-        "Mean of each dimension of the sentence embeddings, last layer, first seed: the numbers "
-        "behind Figure 1."
-    ),
 )
 def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """Figure 1: mean of each dimension of the validation set's sentence embeddings, last layer, of
-    the runs that are shown.
+    """Mean of each dimension of the sentence embeddings, last layer, first seed: the numbers behind
+    Figure 1.
     """
     return long_table(
         (
@@ -749,14 +701,10 @@ def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     kind="finetuned",
     part="points",
     section="poster, Figures 2 and 3",
-    caption=(
-        "Sentence embeddings of the last layer in the plane of their mean and their first "
-        "component, first seed."
-    ),
 )
 def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
-    """Figures 2 and 3: sentence embeddings of the last layer in the plane of their mean and of
-    their first component.
+    """Sentence embeddings of the last layer in the plane of their mean and their first component,
+    first seed.
     """
     return long_table(
         (_facts(run), items[SHOWN].iloc[:: max(1, -(-len(items) // POINTS_SHOWN))])
@@ -770,14 +718,12 @@ def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     runs="stability",
     kind="stability",
     section="poster, Figure 4",
-    caption=(
-        "IsoScore* of samples of a cloud by size and zeta, beside the score of the whole; and "
-        "IsoScore without bias of each sample, with its standard error."
-    ),
 )
 def stability(clouds: SampledClouds) -> pd.DataFrame:
-    """Figure 4: IsoScore* of samples, per cloud, size, repeat and zeta, beside the score of the
-    whole cloud. `isoscore_unbiased` is that of the sample, whatever zeta.
+    """IsoScore* of samples of a cloud by size and zeta, beside the score of the whole; and IsoScore
+    without bias of each sample, with its standard error.
+
+    `isoscore_unbiased` is that of the sample, whatever zeta.
     """
     columns = {"data", "embedding", "status", "deviations", "d", "shrinkage_points"}
     return long_table(
