@@ -17,7 +17,6 @@ from isotropy.files import RECORD_SUFFIX, RESULTS, record_path, sha256_file
 from isotropy.provenance.chain import Chain, cached_method
 from isotropy.provenance.format import LEDGER, ledger_bytes, producer, read_ledger
 from isotropy.provenance.identity import MARK, File
-from isotropy.provenance.ledger import last_jobs
 from isotropy.provenance.record import Record
 
 if TYPE_CHECKING:
@@ -282,14 +281,13 @@ class _Audit:
                 self._note(path.as_posix(), "missing", "every run and every job writes to it")
             return
         recorded, breaks = _read_ledger(file)
-        summaries = {} if breaks else last_jobs(file.parent)
         records = [name for name in self._digests if name.endswith(RECORD_SUFFIX)]
         if records and not recorded:
             breaks.append("it names no record")
         if breaks:
             self._note(path.as_posix(), "altered", "; ".join(breaks[:3]))
         for name in records:
-            self._judge_entry(path.as_posix(), name, recorded.get(name), summaries.get(name, {}))
+            self._judge_entry(path.as_posix(), name, recorded.get(name))
         for name in recorded:
             if name not in self._digests and (
                 covers_all_results
@@ -297,13 +295,11 @@ class _Audit:
             ):
                 self._note(name, "missing", "the ledger names it")
 
-    def _judge_entry(
-        self, ledger: str, name: str, recorded: str | None, entry: Mapping[str, Any]
-    ) -> None:
+    def _judge_entry(self, ledger: str, name: str, entry: Mapping[str, Any] | None) -> None:
         """Compare a record with its digest and its summary in the ledger."""
-        if recorded is None:
+        if entry is None:
             self._note(name, "altered", "the ledger does not name it")
-        elif recorded != self._digests[name]:
+        elif entry["sha256"] != self._digests[name]:
             self._note(name, "altered", "not what its job wrote, by the ledger")
         elif self._differs_from_summary(name, entry):
             self._note(ledger, "altered", f"its summary of {name} is another")
@@ -345,13 +341,12 @@ class _Audit:
             self._findings[path] = Finding(path, state, detail)
 
 
-def _read_ledger(file: Path) -> tuple[dict[str, str], list[str]]:
-    """Read the digest of each record from a ledger, and descriptions of breaks in its chain."""
+def _read_ledger(file: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Read the last entry of each record from a ledger, and descriptions of breaks in its chain."""
     try:
-        recorded, breaks, _ = read_ledger(ledger_bytes(file))
+        return read_ledger(ledger_bytes(file))[:2]
     except (OSError, ValueError) as error:
         return {}, [str(error)]
-    return recorded, breaks
 
 
 def _size(path: Path) -> int | None:

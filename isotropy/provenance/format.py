@@ -136,17 +136,17 @@ def ledger_bytes(path: str | os.PathLike[str]) -> bytes:
         return stream.read()
 
 
-def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
+def read_ledger(data: bytes) -> tuple[dict[str, dict[str, Any]], list[str], list[str]]:
     """Read and check a ledger.
 
     Args:
         data: bytes of the ledger.
 
     Returns:
-        The digest of each record, by path, from the last line that names it; descriptions of breaks
-        in the chain; and the digest of each line, the last of which is the head.
+        The last entry of each record that was not removed, by its path; descriptions of breaks in
+        the chain; and the digest of each line, the last of which is the head.
     """
-    records: dict[str, str] = {}
+    records: dict[str, dict[str, Any]] = {}
     breaks: list[str] = []
     lines: list[str] = []
     for n, line in enumerate(data.removesuffix(b"\n").split(b"\n") if data else []):
@@ -159,7 +159,7 @@ def read_ledger(data: bytes) -> tuple[dict[str, str], list[str], list[str]]:
                 )
             require_entry(entry)
             if entry["event"] == "job":
-                records[entry["record"]] = entry["sha256"]
+                records[entry["record"]] = entry
             elif entry["event"] == "removed":
                 records.pop(entry["record"], None)
         except UNREADABLE:

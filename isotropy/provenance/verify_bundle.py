@@ -304,7 +304,8 @@ def _check_ledger(
     data: bytes | None, records: dict[str, str], head: str | None
 ) -> tuple[list[str], list[str]]:
     """Compare the ledger with the digests of the records; return findings, and digests of lines."""
-    recorded, breaks, lines = read_ledger(data or b"")
+    entries, breaks, lines = read_ledger(data or b"")
+    recorded = {name: entry["sha256"] for name, entry in entries.items()}
     if data is None:
         breaks = ["missing"]
     if head is not None and head not in lines:
