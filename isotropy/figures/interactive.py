@@ -12,7 +12,7 @@ import pandas as pd
 
 from isotropy.figures.spec import Beside, FigureSpec, Interactive
 
-MOST_POINTS = 1200
+MOST_POINTS = 1000
 """Most points of a figure; of more, a part is taken."""
 DIGITS = 4
 """Significant digits of values; whole numbers keep all of theirs."""
