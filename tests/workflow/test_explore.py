@@ -121,16 +121,19 @@ def test_points_of_a_seed_are_not_found_while_it_is_switched_off(
         return said
 
     before = found()
-    assert {said["seed"] for said in before} == walked() == {"0", "1"}
-    box = seeds.locator("input").first
+    every = walked()
+    assert {"0", "1"} <= {said["seed"] for said in before} <= every
+    box = seeds.locator("input").first  # that of seed 0
     box.uncheck()
     rest = found()
-    assert {said["seed"] for said in rest} == walked() == {"1"}
-    kept = [(a, b) for a, b in zip(before, rest, strict=True) if a["seed"] == "1"]
+    assert "0" not in {said["seed"] for said in rest}
+    assert walked() == every - {"0"}
+    kept = [(a, b) for a, b in zip(before, rest, strict=True) if a["seed"] != "0"]
+    assert all(a == b for a, b in kept)
     assert kept
     box.check()
     assert found() == before
-    assert walked() == {"0", "1"}
+    assert walked() == every
     assert visit.problems == []
 
 
@@ -152,8 +155,9 @@ def test_published_curves_have_a_switch_and_the_published_values(
         models = set()
         for across, down in ((0.1, 0.1), (0.3, 0.6), (0.6, 0.3), (0.9, 0.9)):
             said = hover(page, figure, across, down)
-            model = said["setup"].removesuffix(", published")
-            assert (said["quantity"], said["setup"] != model) == ("published", True), said
+            assert said["quantity"] == "published"
+            text = figure.locator("output").inner_text()
+            model = text.partition("setup ")[2].partition(", published")[0]
             rows = table[(table["quantity"] == quantity) & (table["model"] == model)]
             (value,) = rows.loc[rows["layer"] == int(said["layer"]), "value"]
             assert float(said[label].replace("−", "-")) == pytest.approx(value, rel=5e-4)
