@@ -21,7 +21,8 @@
 
   // A case has the words of its statement, and its status and unit where it says nothing else.
   function item(element, statement) {
-    const verdict = (element.dataset.v || "none attempted").split(" ");
+    const badge = element.querySelector(".verdict"); // its class is the group of its word
+    const verdict = badge ? [badge.classList[1], badge.textContent.slice(2)] : ["none", "not attempted"];
     const claim = Boolean(element.id); // not that of cases alone, which is on the other page
     const own = [...statement.children].filter((one) => one.matches("summary, dl"));
     const texts = element === statement ? own : [element, ...own];
@@ -45,7 +46,7 @@
   function apply() {
     const wanted = view();
     const words = plain(wanted.q || "").split(/\s+/).filter(Boolean);
-    const verdict = (wanted.verdict || "").split(" ").pop(); // of "not attempted" the second word
+    const verdict = wanted.verdict;
     // The id of a statement finds it and its cases, not others that have it in their text.
     const only = wanted.q && sections.flatMap((one) => one.statements)
       .find(({ statement }) => statement.id && statement.id === wanted.q.trim())?.statement;

@@ -293,13 +293,14 @@ def test_search_knows_the_minus_sign_and_opens_what_it_finds(
 def test_cells_of_the_scorecard_lead_to_the_cases_of_their_model(
     smoke: Workflow, browser: Browser
 ) -> None:
-    """One case is open, with its number; several are shown without those of other models."""
+    """One case is open, with its number; several are shown without those of other models. All cells
+    with several cases, and every fourth cell."""
     results = smoke.folder / "results"
     card = pd.read_parquet(results / "scorecard.parquet").set_index(["id", "model_title"])
     visit = Visit(browser, results)
     cells = visit.open("site/scorecard.html").evaluate(CELLS)
     assert len(cells) == len(card)
-    for name, model, address in cells:
+    for name, model, address in [cell for cell in cells if "=" in cell[2]] + cells[::4]:
         row = card.loc[(name, model)]
         cases = json.loads(row["cases"])
         page = visit.open(f"site/{address}")
