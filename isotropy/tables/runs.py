@@ -42,6 +42,11 @@ def read_runs(
     return [(model.parse(f.read_text("utf8")), pd.read_parquet(t)) for f, t in pairs]
 
 
+def fields(facts: Spec, *names: str) -> dict[str, object]:
+    """The named fields of the facts about a run, in this order."""
+    return {name: getattr(facts, name) for name in names}
+
+
 def long_table(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.DataFrame:
     """One long table of the rows of several runs, the facts about each run in front of its rows."""
     return pd.concat(

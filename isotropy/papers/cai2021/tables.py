@@ -61,17 +61,11 @@ def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame)
     for kind, measured in (("contextual", contextual), ("static", vectors)):
         for key, group in measured.groupby(FACTS, sort=False, dropna=False):
             per_seed = group.groupby("seed")[LID].mean()
-            row: dict[str, object] = dict(zip(FACTS, key, strict=True)) | {
-                "kind": kind,
-                "n": group["n"].iloc[0],
-            }
-            row |= {
-                "d": group["d"].iloc[0],
-                "n_layers": group["layer"].nunique() if kind == "contextual" else 0,
-            }
-            row |= {name: per_seed[name].mean() for name in LID} | {
-                f"{name}_sd": per_seed[name].std(ddof=1) for name in LID
-            }
+            row: dict[str, object] = dict(zip(FACTS, key, strict=True)) | {"kind": kind}
+            row |= {name: group[name].iloc[0] for name in ("n", "d")}
+            row["n_layers"] = group["layer"].nunique() if kind == "contextual" else 0
+            row |= {name: per_seed[name].mean() for name in LID}
+            row |= {f"{name}_sd": per_seed[name].std(ddof=1) for name in LID}
             rows.append(row | {"n_seeds": len(per_seed)})
     table = pd.DataFrame(rows)
     printed = published[published["locator"] == "Table 3"]

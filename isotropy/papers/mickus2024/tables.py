@@ -12,6 +12,7 @@ import scipy
 
 from isotropy.optimize.spec import TrajectoryFacts
 from isotropy.papers.declare import table
+from isotropy.tables.runs import fields
 
 Trajectories = Sequence[tuple[TrajectoryFacts, pd.DataFrame]]
 """Facts about each trajectory, and its rows."""
@@ -62,26 +63,10 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     for setup in dict.fromkeys(run.setup for run, _ in runs):
         run = next(r for r, _ in runs if r.setup == setup)
         printed = _published_numbers(published, run.dataset, run.model)
-        rows.append(
-            {
-                "setup": setup,
-                "dataset": run.dataset,
-                "model": run.model,
-                "data": run.data,
-                "embedding": run.embedding,
-                "status": run.status,
-                "deviations": run.deviations,
-                "n_items": run.n_items,
-                "published_n_items": printed["value"].get("n_items"),
-                "n_params": run.n_params,
-                "published_n_params": printed["value"].get("n_params"),
-                "n_vectors": run.n_vectors,
-                "dim": run.dim,
-                "n_labels": run.n_labels,
-                "n_classes": run.n_classes,
-                "bias": run.bias,
-            }
-        )
+        row = fields(run, "setup", "dataset", "model", "data", "embedding", "status", "deviations")
+        for name in ("n_items", "n_params"):
+            row |= {name: getattr(run, name), f"published_{name}": printed["value"].get(name)}
+        rows.append(row | fields(run, "n_vectors", "dim", "n_labels", "n_classes", "bias"))
     return pd.DataFrame(rows).astype({"published_n_items": "Int64", "published_n_params": "Int64"})
 
 
@@ -322,12 +307,7 @@ def appendix_b(runs: Trajectories) -> pd.DataFrame:
             )
             rows.append(
                 {
-                    "setup": run.setup,
-                    "dataset": run.dataset,
-                    "model": run.model,
-                    "bias": run.bias,
-                    "status": run.status,
-                    "deviations": run.deviations,
+                    **fields(run, "setup", "dataset", "model", "bias", "status", "deviations"),
                     "seed": str(run.seed),
                     "when": when,
                     "equation_5": objectives.triplet,
@@ -446,7 +426,7 @@ def limits(runs: Trajectories) -> pd.DataFrame:
         first, last = steps.iloc[0], steps.iloc[-1]
         rows.append(
             {
-                **run.model_dump(include={"setup", "dataset", "model", "status", "deviations"}),
+                **fields(run, "setup", "dataset", "model", "status", "deviations"),
                 "seed": str(run.seed),
                 "d": run.dim,
                 "n_classes": run.n_classes,

@@ -38,7 +38,7 @@ from isotropy.tables.bootstrap import (
     widen,
 )
 from isotropy.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
-from isotropy.tables.runs import deviate, long_table
+from isotropy.tables.runs import deviate, fields, long_table
 
 MeasuredRuns = Sequence[tuple[SimilarityFacts, pd.DataFrame]]
 """Facts about each data set in each layer, and a row per method and run, or per token."""
@@ -86,6 +86,7 @@ PAIRS = {
 
 
 _FINETUNING_FACTS = ["task", "embedding", "data", "model", "status", "deviations", "metric"]
+_FINETUNING_FACTS += ["n_train", "updates", "chance"]
 _COMPARED_METHODS = ("cluster", "none")
 """Kinds of methods that fine-tuning compares."""
 
@@ -240,24 +241,12 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     clusters of training and validation items together, as the authors; inductive: of training items
     alone.
     """
-    keys = [
-        "setup",
-        "task",
-        "embedding",
-        "layer",
-        "metric",
-        "status",
-        "deviations",
-        "chance",
-        "n_train",
-        "n_validation",
-    ]
+    keys = ["setup", "task", "embedding", "layer", "metric", "status", "deviations", "chance"]
+    keys += ["n_train", "n_validation", "method", "title", "clustering", "classifier"]
     rows = []
     per_seed = _best_and_last(convergence)
-    for key, group in per_seed.groupby(
-        [*keys, "method", "title", "clustering", "classifier"], sort=False
-    ):
-        row = dict(zip([*keys, "method", "title", "clustering", "classifier"], key, strict=True))
+    for key, group in per_seed.groupby(keys, sort=False):
+        row = dict(zip(keys, key, strict=True))
         for name in ("best", "last", "log10_isotropy"):
             row |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
         n_items, metric = int(group["n_validation"].iloc[0]), str(group["metric"].iloc[0])
@@ -320,15 +309,11 @@ def finetuning(
         row["too_short"] = too_short[str(setup)]
         for method in ("none", "cluster"):
             method_row = rows_by_method.loc[method]
-            row |= {
-                f"{method}_performance": method_row["performance"],
-                f"{method}_log10_isotropy": method_row["log10_isotropy"],
-            }
-            row |= {
-                f"{method}_published": printed_accuracy.get((*key, f"{method}_accuracy"), math.nan)
-            }
+            row |= {f"{method}_{n}": method_row[n] for n in ("performance", "log10_isotropy")}
+            accuracy = printed_accuracy.get((*key, f"{method}_accuracy"), math.nan)
             isotropy = _log10([printed.get((*key, f"{method}_isotropy"), math.nan)])[0]
-            row |= {f"{method}_published_log10_isotropy": isotropy}
+            row[f"{method}_published"] = accuracy
+            row[f"{method}_published_log10_isotropy"] = isotropy
         row["none_mean_norm"] = rows_by_method.loc["none", "mean_norm"]
         row["performance_change"] = row["cluster_performance"] - row["none_performance"]
         row["performance_change_items_error"] = errors[str(setup)]
@@ -361,14 +346,8 @@ def _summary(rows: pd.DataFrame, *extra_keys: str) -> pd.DataFrame:
     summaries = []
     for key, group in rows.groupby(keys, sort=False, dropna=False):
         row: dict[str, object] = dict(zip(keys, key, strict=True))
-        for name in (
-            "pearson",
-            "spearman",
-            "spearman_of_removed",
-            "variance_left",
-            *ISOTROPIES,
-            "isoscore",
-        ):
+        similarities = ("pearson", "spearman", "spearman_of_removed", "variance_left")
+        for name in (*similarities, *ISOTROPIES, "isoscore"):
             row |= {name: group[name].mean(), f"{name}_sd": group[name].std(ddof=1)}
         limits = [limit for name in ISOTROPIES for limit in with_range(name)[1:]]
         row |= {limit: group[limit].mean() for limit in limits}
@@ -728,25 +707,15 @@ def cls_layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
             "embedding": run.model,
         }
         facts |= {"method": run.method.kind, "metric": run.metric}
-        facts |= {
-            "data": run.data,
-            "model": run.embedding,
-            "status": run.status,
-            "deviations": run.deviations,
-            "seed": run.seed,
-            "n_train": run.n_train,
-        }
-        facts |= {"performance": run.performance, "chance": run.chance, "updates": run.updates}
-        facts |= {"n_validation": run.n_validation}
+        facts |= {"data": run.data, "model": run.embedding}
+        facts |= fields(run, "status", "deviations", "seed", "n_train", "performance", "chance")
+        facts |= fields(run, "updates", "n_validation")
         rows = layers[["layer", "sentence_log10_isotropy", "sentence_mean_norm"]]
         rows = rows.rename(
             columns={"sentence_log10_isotropy": "log10_isotropy", "sentence_mean_norm": "mean_norm"}
         )
         parts.append((facts, rows))
     return long_table(parts)
-
-
-_FINETUNING_FACTS += ["n_train", "updates", "chance"]
 
 
 def _finetuning_setup(run: FinetuneFacts) -> str:

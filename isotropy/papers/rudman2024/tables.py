@@ -20,7 +20,7 @@ from isotropy.papers.rudman2024.protocol import LAMBDAS, TASKS, TRAINING, ZETAS
 from isotropy.tables.answers import performance_draws
 from isotropy.tables.bootstrap import items_error
 from isotropy.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
-from isotropy.tables.runs import deviate, long_table
+from isotropy.tables.runs import deviate, fields, long_table
 
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
 """Facts about each fine-tuned model, and one of its tables."""
@@ -52,10 +52,8 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     for (model, task), group in table.groupby(["model", "task"], sort=False):
         for name, method_rows in _methods(group):
             values = method_rows["performance"]
-            metric, n_items = (
-                method_rows["metric"].iloc[0],
-                int(method_rows["n_validation"].iloc[0]),
-            )
+            first = method_rows.iloc[0]
+            metric, n_items = first["metric"], int(first["n_validation"])
             low, high = interval(values.to_numpy(dtype=float), n_items, metric)
             rows.append(
                 {
@@ -63,8 +61,7 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
                     "task": task,
                     "method": name,
                     "metric": metric,
-                    "strength": method_rows["strength"].iloc[0],
-                    "zeta": method_rows["zeta"].iloc[0],
+                    **first[["strength", "zeta"]],
                     "performance": values.mean(),
                     "performance_sd": values.std(ddof=1),
                     "performance_low": low,
@@ -348,12 +345,8 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
                 status = _with_absent_values(
                     _common_status(zeta_rows), "lambda", NEGATIVE_LAMBDAS, zeta_rows["strength"]
                 )
-                facts |= status | {
-                    "learned": learned,
-                    "too_short": _too_short(zeta_rows),
-                    "zeta": zeta,
-                    "seed": str(seed),
-                }
+                facts |= status | {"learned": learned, "too_short": _too_short(zeta_rows)}
+                facts |= {"zeta": zeta, "seed": str(seed)}
                 gain = zeta_rows["performance"].mean() - bare.mean()
                 setup = f"{name}, zeta {zeta:g}"
                 rows.append({"setup": setup, **facts, "performance_gain": gain})
@@ -478,23 +471,17 @@ def _facts(run: FinetuneFacts) -> dict[str, object]:
         "kind": method.kind,
         "strength": np.nan if method.strength is None else method.strength,
         "zeta": np.nan if method.zeta is None else method.zeta,
-        "seed": run.seed,
-        "status": run.status,
-        "deviations": run.deviations,
-        "data": run.data,
-        "embedding": run.embedding,
-        "n_train": run.n_train,
-        "updates": run.updates,
+        **fields(run, "seed", *_ABOUT, "n_train", "updates"),
     }
 
 
 def _label(run: FinetuneFacts) -> str:
     """Label of a run: its method, lambda and zeta."""
     parts = [NAMES[run.method.kind]]
-    parts += (
-        [] if run.method.strength is None else [f"λ = {run.method.strength:g}".replace("-", "−")]
-    )
-    parts += [] if run.method.zeta is None else [f"ζ = {run.method.zeta:g}"]
+    if run.method.strength is not None:
+        parts.append(f"λ = {run.method.strength:g}".replace("-", "−"))
+    if run.method.zeta is not None:
+        parts.append(f"ζ = {run.method.zeta:g}")
     return ", ".join(parts)
 
 
@@ -636,15 +623,10 @@ def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     """
     rows = []
     for run, layers in fine_tuned:
-        row = _facts(run) | {
-            "metric": run.metric,
-            "performance": run.performance,
-            "chance": run.chance,
-        }
+        row = _facts(run) | fields(run, "metric", "performance", "chance")
         row |= {name: run.metrics.get(name, np.nan) for name in METRICS}
-        row |= run.model_dump(include={"isoscore", "isoscore_star", "mean_cosine"}) | {
-            "isoscore_star_zeta": run.zeta
-        }
+        row |= run.model_dump(include={"isoscore", "isoscore_star", "mean_cosine"})
+        row |= {"isoscore_star_zeta": run.zeta}
         last = layers.iloc[-1]
         row |= {
             "two_nn_mean": layers["sentence_two_nn"].mean(skipna=False),
@@ -686,9 +668,7 @@ def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     return long_table(
         (
             _facts(run),
-            pd.DataFrame(
-                {"dimension": np.arange(len(run.activations)), "activation": run.activations}
-            ),
+            pd.Series(run.activations, name="activation").rename_axis("dimension").reset_index(),
         )
         for run, _ in fine_tuned
     )
