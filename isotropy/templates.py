@@ -21,11 +21,12 @@ MAX_LEVELS = 50
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
-# libyaml is ten times as fast, where installed: each start of the workflow reads the registry.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Loader by libyaml, where installed: ten times as fast, for what each start of the workflow reads;
+it overflows the stack of texts that are nested many thousand levels deep."""
 
 
-class _UniqueKeyLoader(_Loader):  # type: ignore[misc]
+class _UniqueKeyLoader(FastLoader):  # type: ignore[misc]
     """A loader that rejects duplicate keys in a mapping; PyYAML would keep the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

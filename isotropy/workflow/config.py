@@ -21,7 +21,7 @@ from isotropy.papers.registry import PaperStudy, papers
 from isotropy.prepare.spec import CorpusSpec, SentencesSpec
 from isotropy.sources.registry import Registry, load_registry
 from isotropy.spec import Strict, clearest, first_mistake
-from isotropy.templates import MAX_LEVELS, is_nested_deeper
+from isotropy.templates import MAX_LEVELS, FastLoader, is_nested_deeper
 from isotropy.workflow.reference import reference
 
 
@@ -87,7 +87,7 @@ def load_study(raw: dict[str, Any], root: Path, *, require_mirror: bool = True) 
     if is_nested_deeper(raw):
         raise IsotropyError(f"config: nested too deeply, more than {MAX_LEVELS} levels")
     default = root / "config.yaml"
-    raw = _in_order(raw, read_configuration([default], {}) if default.is_file() else {})
+    raw = _in_order(raw, _read(default, FastLoader) if default.is_file() else {})
     try:
         config: Settings = Config.model_validate(raw)
     except ValidationError as error:
@@ -163,14 +163,18 @@ def read_configuration(files: Iterable[Path], overrides: Mapping[str, Any]) -> d
     for file in files:
         if not file.is_file():
             raise IsotropyError(f"{file} is not there")
-        try:
-            values = yaml.safe_load(file.read_text("utf8")) or {}
-        except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-            raise IsotropyError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
-        if not isinstance(values, dict):
-            raise IsotropyError(f"{file} is not a configuration: expected a mapping")
-        merged = _merge(merged, values)
+        merged = _merge(merged, _read(file, yaml.SafeLoader))
     return _merge(merged, overrides)
+
+
+def _read(file: Path, loader: Any) -> dict[str, Any]:
+    try:
+        values = yaml.load(file.read_text("utf8"), loader) or {}  # noqa: S506 (a SafeLoader)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise IsotropyError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise IsotropyError(f"{file} is not a configuration: expected a mapping")
+    return values
 
 
 def schema() -> str:
