@@ -23,18 +23,14 @@ StaticRuns = Sequence[tuple[StaticWordsFacts, pd.DataFrame]]
 
 ABOUT = ["setup", "texts", "embedding", "data", "model", "status", "deviations"]
 KEYS = [*ABOUT, "layer", "unit", "variant", "main"]
+NULLS = ("", "_null", "_excess")
 ESTIMATES = ("uncentred", "centred", "truncated_svd")
 """Estimates of maximum explainable variance."""
-COUNTS = {
-    "baseline_cosine": "n_sentences",
-    "self_similarity": "n_words",
-    "intra": "n_sentences",
-    "intra_null": "n_sentences",
-    "intra_excess": "n_sentences",
-    "intra_loo": "n_sentences",
-    "intra_loo_null": "n_sentences",
-    "intra_loo_excess": "n_sentences",
-} | {f"mev_{name}{end}": "n_words" for name in ESTIMATES for end in ("", "_matched", "_excess")}
+COUNTS = {"baseline_cosine": "n_sentences", "self_similarity": "n_words"}
+COUNTS |= {f"{n}{end}": "n_sentences" for n in ("intra", "intra_loo") for end in NULLS}
+COUNTS |= {
+    f"mev_{name}{end}": "n_words" for name in ESTIMATES for end in ("", "_matched", "_excess")
+}
 """Quantities with a standard error, and the column that counts the units it is over."""
 ADJUSTED = {
     "self_similarity_adjusted": ("self_similarity", "baseline_cosine"),
@@ -201,31 +197,25 @@ def _with_setup(facts: ContextsFacts | StaticWordsFacts) -> dict[str, object]:
     }
 
 
-def _with_interval(layers: pd.DataFrame, name: str, count: str) -> pd.DataFrame:
-    half = Z * layers[f"{name}_error"]
-    return layers[KEYS].assign(
-        quantity=name,
-        value=layers[name],
-        value_low=layers[name] - half,
-        value_high=layers[name] + half,
-        n_items=layers[count],
-    )
+def _without_interval(layers: pd.DataFrame, name: str, value: pd.Series) -> pd.DataFrame:
+    return layers[KEYS].assign(quantity=name, value=value)
+
+
+def _with_interval(
+    layers: pd.DataFrame, name: str, value: pd.Series, error: pd.Series, count: str
+) -> pd.DataFrame:
+    low, high = value - Z * error, value + Z * error
+    rows = _without_interval(layers, name, value)
+    return rows.assign(value_low=low, value_high=high, n_items=layers[count])
+
+
+def _score(layers: pd.DataFrame, name: str, count: str) -> pd.DataFrame:
+    return _with_interval(layers, name, layers[name], layers[f"{name}_error"], count)
 
 
 def _difference(layers: pd.DataFrame, name: str, raw: str, less: str) -> pd.DataFrame:
-    value = layers[raw] - layers[less]
-    half = Z * np.hypot(layers[f"{raw}_error"], layers[f"{less}_error"])
-    return layers[KEYS].assign(
-        quantity=name,
-        value=value,
-        value_low=value - half,
-        value_high=value + half,
-        n_items=layers[COUNTS[raw]],
-    )
-
-
-def _without_interval(layers: pd.DataFrame, name: str) -> pd.DataFrame:
-    return layers[KEYS].assign(quantity=name, value=layers[name])
+    error = np.hypot(layers[f"{raw}_error"], layers[f"{less}_error"])
+    return _with_interval(layers, name, layers[raw] - layers[less], error, COUNTS[raw])
 
 
 def _empty_interval(name: str) -> dict[str, float]:
@@ -284,24 +274,16 @@ def stop_words(runs: LayerRuns) -> pd.DataFrame:
         for name in PAPER_WORDS:
             word_shares = share[(lower == name).to_numpy()]
             if len(word_shares):
-                row_facts = {
-                    "word": name,
-                    "n_items": len(word_shares),
-                    "share_below": word_shares.mean(),
-                }
-                rows.append(setup_facts | row_facts | _empty_interval("share_below"))
+                row_facts = {"word": name, "n_items": len(word_shares)}
+                row_facts |= {"share_below": word_shares.mean(), **_empty_interval("share_below")}
+                rows.append(setup_facts | row_facts)
         function_shares = share[lower.isin(STOP_WORDS.split()).to_numpy()]
         if len(function_shares) > 1:
-            half = Z * function_shares.std(ddof=1) / math.sqrt(len(function_shares))
-            row_facts = {
-                "word": "function words",
-                "n_items": len(function_shares),
-                "share_below": function_shares.mean(),
-            }
-            low, high = function_shares.mean() - half, function_shares.mean() + half
-            rows.append(
-                setup_facts | row_facts | {"share_below_low": low, "share_below_high": high}
-            )
+            mean, n = function_shares.mean(), len(function_shares)
+            half = Z * function_shares.std(ddof=1) / math.sqrt(n)
+            row_facts = {"word": "function words", "n_items": n, "share_below": mean}
+            row_facts |= {"share_below_low": mean - half, "share_below_high": mean + half}
+            rows.append(setup_facts | row_facts)
     return pd.DataFrame(rows)
 
 
@@ -319,14 +301,14 @@ def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     `adjusted` is minus the baseline, as in the paper; `excess` is minus the value for as many
     random tokens. The squares of the errors of both parts are added.
     """
-    parts = [_with_interval(layers, name, count) for name, count in COUNTS.items()]
+    parts = [_score(layers, name, count) for name, count in COUNTS.items()]
     parts += [_difference(layers, name, *terms) for name, terms in ADJUSTED.items()]
     parts += [
-        _without_interval(layers, name)
+        _without_interval(layers, name, layers[name])
         for name in layers.columns
         if name.startswith("mean_cosine") or name.endswith("_formula") or name.endswith("_below")
     ]
-    parts += [_with_interval(layers, f"mev_{n}_baseline", "n_sentences") for n in ESTIMATES]
+    parts += [_score(layers, f"mev_{n}_baseline", "n_sentences") for n in ESTIMATES]
     table = pd.concat(parts, ignore_index=True).dropna(subset="value", ignore_index=True)
     table["hidden"] = table["layer"] > 0
     table["interval_method"] = "normal, over words or sentences"

@@ -17,21 +17,8 @@ from isotropy.tables.runs import fields
 Trajectories = Sequence[tuple[TrajectoryFacts, pd.DataFrame]]
 """Facts about each trajectory, and its rows."""
 
-FACTS = {
-    "setup",
-    "base",
-    "variant",
-    "dataset",
-    "model",
-    "bias",
-    "seed",
-    "status",
-    "deviations",
-    "data",
-    "embedding",
-    "evaluation",
-}
-FACTS |= {"error_bound"}
+FACTS = {"setup", "base", "variant", "dataset", "model", "bias", "seed", "status", "deviations"}
+FACTS |= {"data", "embedding", "evaluation", "error_bound"}
 SCORES = ("isoscore", "silhouette")
 NOT_ATTEMPTED = "not attempted: not in this study's configuration"
 SIMPLEX_DIMENSIONS = (20, 64, 384)
