@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.3.0.dev0"
+__version__ = "1.0.0"
 
 # Imported on first use, and by name: no job's code identity contains them
 _MODULE_OF = {
