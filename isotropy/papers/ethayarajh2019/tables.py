@@ -202,7 +202,7 @@ def _without_interval(layers: pd.DataFrame, name: str, value: pd.Series) -> pd.D
 
 
 def _with_interval(
-    layers: pd.DataFrame, name: str, value: pd.Series, error: pd.Series, count: str
+    layers: pd.DataFrame, name: str, value: pd.Series, error: pd.Series | np.ndarray, count: str
 ) -> pd.DataFrame:
     low, high = value - Z * error, value + Z * error
     rows = _without_interval(layers, name, value)
