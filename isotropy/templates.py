@@ -18,6 +18,8 @@ from isotropy.errors import IsotropyError, format_value, suggest
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 MAX_LEVELS = 50
+MANY = 5000
+"""So many lists and mappings could be nested too deeply for libyaml."""
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
@@ -49,8 +51,11 @@ def read_yaml(path: Path) -> Any:
         IsotropyError: the file cannot be read, is not YAML, or has a mapping with a duplicate key.
     """
     try:
-        with path.open(encoding="utf8") as stream:
-            content = yaml.load(stream, Loader=_UniqueKeyLoader)  # noqa: S506 (a SafeLoader)
+        text = path.read_text("utf8")
+        # A list or mapping in another one begins so, or with a line that is longer by a blank
+        if sum(map(text.count, ("[", "{", "- "))) > MANY and _has_deep_events(text):
+            raise RecursionError
+        content = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 (a SafeLoader)
     except RecursionError as error:
         raise IsotropyError(f"{path}: nested too deeply") from error
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: an impossible date
@@ -58,6 +63,17 @@ def read_yaml(path: Path) -> Any:
     if is_nested_deeper(content):
         raise IsotropyError(f"{path}: nested too deeply, more than {MAX_LEVELS} levels")
     return content
+
+
+def _has_deep_events(text: str) -> bool:
+    """Whether a text is nested so deeply that libyaml, which recurses, could end the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_UniqueKeyLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_LEVELS:
+            return True
+    return False
 
 
 def is_nested_deeper(value: Any, max_levels: int = MAX_LEVELS) -> bool:

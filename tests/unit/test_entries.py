@@ -261,7 +261,7 @@ def test_suggestions_are_short() -> None:
     assert suggest("x", []) == "known: none"
 
 
-@pytest.mark.parametrize("levels", [60, 20_000])
+@pytest.mark.parametrize("levels", [60, 20_000, 300_000])
 def test_deeply_nested_yaml_is_rejected(tmp_path: Path, levels: int) -> None:
     (tmp_path / "datasets.yaml").write_text("sources: {a: " + "[" * levels + "]" * levels + "}")
     with pytest.raises(IsotropyError, match=r"datasets\.yaml: nested too deeply"):
