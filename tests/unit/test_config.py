@@ -4,6 +4,7 @@ runs."""
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,264 +43,35 @@ POLARITY = {
     "loss": "cross_entropy",
     "bias": False,
 }
-GLUE: dict[str, Any] = {
-    "tasks": ["cola"],
-    "embeddings": ["all-MiniLM-L6-v2"],
-    "seeds": [0],
-    "updates": 9,
-    "sample_size": None,
-}
-MISTAKES: list[tuple[str, Any, str]] = [
-    (
-        "rudman2024/keep_models",
-        "true",
-        "keep_models.bool: Input should be a valid boolean, got 'true'; true and false must not",
-    ),
-    (
-        "mickus2024/learning_rat",
-        0.1,
-        "mickus2024.learning_rat: unknown key; did you mean 'learning_rate'",
-    ),
-    (
-        "mickus2024/learning_rate",
-        "0.1",
-        "learning_rate: Input should be a valid number, got '0.1'; a number must not",
-    ),
-    ("mickus2024/learning_rate", "1e-3", "YAML reads 1e-3 as text: write 0.001"),
-    ("mickus2024/learning_rate", 0, "learning_rate: Input should be greater than 0, got 0"),
-    ("mickus2024/learning_rate", float("nan"), "learning_rate: Input should be"),
-    ("mickus2024/updates", 10.5, "updates: Input should be a valid integer"),
-    ("mickus2024/seeds", [], "seeds: List should have at least 1 item"),
-    ("compute/device", "gpu", "compute.device: Input should be 'auto', 'cpu' or 'cuda', got 'gpu'"),
-    (
-        "sources/order",
-        ["hub", "cloud"],
-        "sources.order.1: Input should be 'hub', 'url', 'mirror' or 'package'",
-    ),
-    (
-        "sources/order",
-        ["package"],
-        "sources.order: expected one of hub, mirror, url for snli, got package",
-    ),
-    ("sources/mirror", "nowhere", "sources.mirror: expected a folder, got 'nowhere'"),
-    ("mickus2024/seeds", [1, 1], "seeds: duplicate value"),
-    ("mickus2024/setups", {}, "setups: Dictionary should have at least 1 item"),
-    (
-        "datasets/supersenses/n_items",
-        "2275",
-        "config: datasets.supersenses.n_items: Input should be a valid integer",
-    ),
-    (
-        "mickus2024/setups/supersenses/bias",
-        "no",
-        "config: mickus2024.setups.supersenses.bias: Input should be",
-    ),
-    (
-        "mickus2024/setups/polarity/loss",
-        "binary_cross_entropy",
-        "polarity.loss: expected 'cross_entropy' for polarity, got 'binary_cross_entropy'",
-    ),
-    ("sources/registry", "no", "source registry .*no: expected files .*got no such file"),
-    (
-        "datasets/polarity/source",
-        "polarty",
-        "datasets.polarity.source: no source 'polarty'.*did you mean 'polarity'",
-    ),
-    ("datasets/polarity/kind", "words", "datasets.polarity"),
-    (
-        "datasets/a.b",
-        {"kind": "sentences", "source": "polarity", "label_names": ["a", "b"]},
-        "datasets.a.b",
-    ),
-    (
-        "mickus2024/setups/polarity/dataset",
-        "polarities",
-        "no data set 'polarities'.*did you mean 'polarity'",
-    ),
-    ("mickus2024/setups/polarity/embedding", "all-MiniLM-L6-v3", "did you mean 'all-MiniLM-L6-v2'"),
-    (
-        "mickus2024/setups/polarity/embedding",
-        "wordnet",
-        "expected a source of kind model, got 'wordnet' of kind lexicon",
-    ),
-    ("mickus2024/setups/a--b", POLARITY, "two hyphens are reserved for names of variants"),
-    (
-        "rajaee2021/embeddings/all-MiniLM-L6-v2/layers",
-        [],
-        "all-MiniLM-L6-v2.layers: expected layers of a model, got none",
-    ),
-    (
-        "rajaee2021/embeddings/all-MiniLM-L6-v2/layers",
-        [3, 1],
-        "layers: expected strictly ascending values",
-    ),
-    (
-        "rajaee2021/embeddings/all-MiniLM-L6-v2/datasets",
-        ["sts15s"],
-        "datasets.0: no data set 'sts15s'.*did you mean 'sts15'",
-    ),
-    (
-        "rajaee2021/embeddings/all-MiniLM-L6-v2/datasets",
-        ["pos"],
-        "datasets.0: expected sentences, got 'pos', a data set of words",
-    ),
-    (
-        "rajaee2021/embeddings/all-MiniLM-L6-v2/parameters",
-        None,
-        "parameters is null for an embedding, and tuning, which",
-    ),
-    (
-        "rajaee2021/embeddings/all-MiniLM-L6-v2/drop_tokens",
-        "cls",
-        "drop_tokens: Input should be 'special', 'first-and-last' or 'nothing', got 'cls'",
-    ),
-    (
-        "rajaee2021/embeddings/word2vec-enwiki-2021/datasets",
-        ["polarity"],
-        "expected sentences with task regression, got 'polarity' with task single-label",
-    ),
-    (
-        "rajaee2021/embeddings/wordnet",
-        {"datasets": ["sts15"], "layers": [1], "parameters": None},
-        "parameters is null",
-    ),
-    (
-        "rajaee2021/methods",
-        ["none"],
-        "methods must hold none, which the others are compared with, and others",
-    ),
-    (
-        "rajaee2021/methods",
-        ["none", "abtt"],
-        "plot_dataset: no embedding has 'polarity-part' among its datasets, or kmeans",
-    ),
-    (
-        "rajaee2021/cluster_counts",
-        [0, 3],
-        "cluster_counts.0: Input should be greater than or equal to 1, got 0",
-    ),
-    (
-        "rajaee2021/classification/max_length",
-        600,
-        "max_length: expected at most 256, which all-MiniLM-L6-v2 reads, got 600",
-    ),
-    (
-        "rajaee2021/finetuning/tasks/squad",
-        {"train": "squad", "validation": "squad-validation", "metric": "f1"},
-        "finetuning.tasks.squad: expected a task whose head reads the first",
-    ),
-    (
-        "rajaee2021/finetuning/training/batch_size",
-        2,
-        "batch_size of 3 or more for .*, got 2: the method cannot cluster",
-    ),
-    (
-        "rajaee2021/methods",
-        ["kmeans"],
-        "methods must hold none, which the others are compared with",
-    ),
-    ("rajaee2021/methods", ["none", "kmean"], "methods.1: Input should be 'none', 'mean'"),
-    ("rajaee2021/isotropy_dataset", None, "isotropy_dataset is null, which isotropy_layers"),
-    (
-        "rajaee2021/plot_dataset",
-        "sts15",
-        "rajaee2021.plot_dataset: no embedding has 'sts15' among its datasets",
-    ),
-    (
-        "rajaee2021/tuning",
-        {"dataset": "rte", "n_clusters": [5], "n_components": [5]},
-        "expected sentences with task regression, got 'rte' with task single-label",
-    ),
-    (
-        "rajaee2021/classification/run_tasks",
-        ["polarty"],
-        "classification.run_tasks.0: no task 'polarty': did you mean",
-    ),
-    (
-        "rajaee2021/classification/tasks/mnli",
-        {"train": "mnli", "validation": "snli", "metric": "accuracy"},
-        "classification.tasks.mnli.train: expected two classes, as the classifier has, got 'mnli'",
-    ),
-    (
-        "rajaee2021/classification/tasks/polarity/validation",
-        "polarity",
-        "classification.tasks.polarity: train and validation share the source",
-    ),
-    ("rajaee2021/finetuning/models", ["gpt3"], "finetuning.models.0: no source 'gpt3'"),
-    ("datasets/polarity/reading", "quoted", "reading: quoted is for task: regression"),
-    ("mickus2024/measure/tolerance", 0, "measure.tolerance: Input should be greater than 0"),
-    (
-        "mickus2024/sensitivity/setups",
-        ["polarty"],
-        "sensitivity.setups.0: no setup 'polarty': did you mean 'polarity'",
-    ),
-    ("mickus2024/sensitivity/seeds", [7], "sensitivity.seeds: expected seeds of polarity, got 7"),
-    (
-        "datasets/supersenses/word_list",
-        "polarity",
-        "word_list: expected a source of kind lexicon, got 'polarity' of kind dataset",
-    ),
-    (
-        "mickus2024/glue",
-        GLUE | {"tasks": ["colaa"]},
-        "glue.tasks.0: no data set 'colaa'.*did you mean 'cola'",
-    ),
-    (
-        "mickus2024/glue",
-        GLUE | {"tasks": ["pos"]},
-        "glue.tasks.0: expected sentences with task single-label, got 'pos'",
-    ),
-    (
-        "mickus2024/glue",
-        GLUE | {"embeddings": ["wordnet"]},
-        "glue.embeddings.0: expected a source of kind model, got 'wordnet' of kind lexicon",
-    ),
-    (
-        "rudman2024/tasks/polarity/train",
-        "pos",
-        "rudman2024.tasks.polarity.train: expected sentences, got 'pos', a data set of words",
-    ),
-    (
-        "rudman2024/tasks/polarity/validation",
-        "stsb",
-        "polarity.validation: expected the task and label_names of 'polarity-train'",
-    ),
-    (
-        "rudman2024/run_tasks",
-        ["polrity"],
-        "rudman2024.run_tasks.0: no task 'polrity': did you mean 'polarity'",
-    ),
-    (
-        "rudman2024/tasks/stsb/metric",
-        "accuracy",
-        "stsb.metric: expected pearson or spearman, got 'accuracy'",
-    ),
-    ("rudman2024/tasks/sst5/metric", "f1", "sst5.metric: expected accuracy or matthews, got 'f1'"),
-    (
-        "rudman2024/tasks/squad/max_length",
-        32,
-        "squad.max_length: expected at least 64 word pieces for a question",
-    ),
-    ("rudman2024/lambdas", [1, 1.0000001], "duplicate value"),
-    ("rudman2024/lambdas", [0, 1], "lambdas must not contain 0"),
-    ("rudman2024/stability/zetas", [0.2, 0.4], "expected zetas that include 0"),
-    ("rudman2024/stability/clouds/normal/isoscore", 0.5, "greater than 0.75"),
-]
+MISTAKES = yaml.safe_load(Path(__file__).with_name("configuration_mistakes.yaml").read_text("utf8"))
 
 
-@pytest.mark.parametrize(("path", "value", "message"), MISTAKES)
-def test_configuration_errors_name_the_path(
-    raw: dict[str, Any], project: Path, path: str, value: Any, message: str
-) -> None:
-    changed = copy.deepcopy(raw)
+def error_after(raw: dict[str, Any], project: Path, path: str, value: Any) -> str:
+    """Return the error, of one line, of the default configuration with one changed value."""
     *parents, field = path.split("/")
-    section = changed
+    section = raw
     for key in parents:
         section = section[key]
     section[field] = value
-    with pytest.raises(IsotropyError, match=message) as caught:
-        load_study(changed, project)
+    with pytest.raises(IsotropyError) as caught:
+        load_study(raw, project)
     assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("path", "value", "message"), MISTAKES["at_the_path"])
+def test_configuration_errors_begin_with_the_path(
+    raw: dict[str, Any], project: Path, path: str, value: Any, message: str
+) -> None:
+    expected = f"config: {path.replace('/', '.')}{message}"
+    assert error_after(raw, project, path, value).startswith(expected)
+
+
+@pytest.mark.parametrize(("path", "value", "message"), MISTAKES["elsewhere"])
+def test_configuration_errors_name_another_place(
+    raw: dict[str, Any], project: Path, path: str, value: Any, message: str
+) -> None:
+    assert re.search(message, error_after(raw, project, path, value))
 
 
 @pytest.mark.parametrize(
