@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 from IsoScore import IsoScore as published_package
 from safetensors import safe_open
 from sklearn.metrics import silhouette_score
-from transformers import (
-    AutoModelForQuestionAnswering,
-)
+from transformers import AutoModelForQuestionAnswering
 
 from isotropy.embed.deviations import PUBLISHED, encoder_deviations
 from isotropy.errors import IsotropyError
-from isotropy.finetune import train
+from isotropy.finetune import train as loop
 from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import Inputs, TaskData, collate, read_task_data
 from isotropy.finetune.measure import Reader, measure, probes, projection
@@ -46,6 +44,18 @@ from tests.unit.interruption import interrupted_at
 CPU = torch.device("cpu")
 
 
+def train(folder: Path, settings: Any = None, model: Any = None) -> tuple[Any, dict[str, Any]]:
+    """Fine-tune a tiny model, by default without a penalty; return the updates and facts."""
+    settings = spec(Method(kind="none")) if settings is None else settings
+    return finetune(settings, model or tiny(), learnable_inputs(), 0, CPU, folder)
+
+
+def task_data(inputs: Inputs) -> TaskData:
+    """Return items of two classes, all of which are used."""
+    dataset = Dataset(task="single-label", label_names=["a", "b"], sampled=False)
+    return TaskData(inputs, dataset, [], len(inputs), len(inputs))
+
+
 def parameters(model: Any) -> dict[str, bytes]:
     return {name: p.detach().numpy().tobytes() for name, p in model.named_parameters()}
 
@@ -64,16 +74,16 @@ def test_resumed_run_equals_an_undisturbed_one(
     """Training with dropout is interrupted in the second epoch; each update has a checkpoint. The
     layers of ALBERT share their weights."""
     whole = tiny(kind)
-    undisturbed, _ = finetune(spec(method), whole, learnable_inputs(), 0, CPU, tmp_path / "a")
+    undisturbed, _ = train(tmp_path / "a", spec(method), whole)
     assert len(undisturbed) == 12
-    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
-    with interrupted_at(8, train._Run, "step"):
-        finetune(spec(method), tiny(kind), learnable_inputs(), 0, CPU, tmp_path / "b")
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "CHECKPOINT_PAUSE", 0.0)
+    with interrupted_at(8, loop._Run, "step"):
+        train(tmp_path / "b", spec(method), tiny(kind))
     with safe_open(tmp_path / "b/checkpoint.safetensors", framework="pt") as file:
         assert file.metadata()["update"] == "8"
     resumed = tiny(kind, seed=9)
-    rows, facts = finetune(spec(method), resumed, learnable_inputs(), 0, CPU, tmp_path / "b")
+    rows, facts = train(tmp_path / "b", spec(method), resumed)
     assert facts["updates_taken_up_from_a_killed_run"] == 8
     assert rows.equals(undisturbed)
     assert parameters(resumed) == parameters(whole)
@@ -82,7 +92,7 @@ def test_resumed_run_equals_an_undisturbed_one(
 def test_shrinkage_covariance_is_estimated_in_evaluation_mode(tmp_path: Path) -> None:
     """From all layers but the embeddings, without padding, in the epoch's order, by whole batches
     until there are enough tokens."""
-    run = train._Run(spec(), model := tiny(), inputs := learnable_inputs(), 0, CPU)
+    run = loop._Run(spec(), model := tiny(), inputs := learnable_inputs(), 0, CPU)
     order = np.random.default_rng([3, 0]).permutation(len(inputs))
     run._estimate_shrinkage(order)
     model.eval()
@@ -112,40 +122,22 @@ def test_sign_of_the_penalty_decides_whether_isotropy_rises(
     scores = []
     for strength in (-3.0, 3.0):
         method = Method(kind=kind, strength=strength, zeta=zeta)
-        rows, _ = finetune(
-            spec(method, epochs=4), tiny(), learnable_inputs(), 0, CPU, tmp_path / str(strength)
-        )
+        rows, _ = train(tmp_path / str(strength), spec(method, epochs=4))
         scores.append(rows["score"].iloc[-5:].mean())
     assert scores[0] < rows["score"].iloc[0] < scores[1]
-    rows, _ = finetune(
-        spec(Method(kind="none")), tiny(), learnable_inputs(), 0, CPU, tmp_path / "none"
-    )
-    assert rows["score"].isna().all()
+    assert train(tmp_path / "none")[0]["score"].isna().all()
 
 
 def test_training_reduces_the_loss(tmp_path: Path) -> None:
-    rows, _ = finetune(
-        spec(Method(kind="none"), epochs=20, learning_rate=0.006),
-        model := tiny(),
-        learnable_inputs(),
-        0,
-        CPU,
-        tmp_path,
-    )
+    settings = spec(Method(kind="none"), epochs=20, learning_rate=0.006)
+    rows, _ = train(tmp_path, settings, model := tiny())
     assert rows["loss"].tail(10).mean() < 0.3 < rows["loss"].head(5).mean()
     batch = collate(learnable_inputs(), range(22), 0, CPU)
     assert float(task_loss(model.eval()(**batch.model_inputs), batch).detach()) < 0.3
 
 
 def test_linear_schedule_with_warmup(tmp_path: Path) -> None:
-    rows, _ = finetune(
-        spec(Method(kind="none"), schedule="linear", warmup=0.25),
-        tiny(),
-        learnable_inputs(),
-        0,
-        CPU,
-        tmp_path,
-    )
+    rows, _ = train(tmp_path, spec(Method(kind="none"), schedule="linear", warmup=0.25))
     rates = rows["learning_rate"].to_numpy() / 0.001
     assert rates[:3] == pytest.approx([0.25, 0.5, 0.75])
     assert rates[3:] == pytest.approx([(12 - i) / 9 for i in range(3, 12)])
@@ -159,26 +151,17 @@ def test_divergence_and_float16_without_a_gpu_are_errors(tmp_path: Path) -> None
         IsotropyError,
         match=r"diverged at update 1 of 12: the loss is not finite; use a smaller learning_rate",
     ):
-        finetune(spec(Method(kind="none")), model, learnable_inputs(), 0, CPU, tmp_path)
+        train(tmp_path, model=model)
     model = tiny()
     with torch.no_grad():
         model.bert.encoder.layer[1].output.dense.weight.fill_(math.inf)
     with pytest.raises(IsotropyError, match=r"diverged at update 1 of 12: .* NaN or infinity"):
-        finetune(spec(ISTAR), model, learnable_inputs(), 0, CPU, tmp_path)
+        train(tmp_path, spec(ISTAR), model)
     with pytest.raises(IsotropyError, match=r"training diverged"):
-        finetune(
-            spec(ISTAR, learning_rate=1e30, max_grad_norm=None),
-            tiny(),
-            learnable_inputs(),
-            0,
-            CPU,
-            tmp_path,
-        )
+        train(tmp_path, spec(ISTAR, learning_rate=1e30, max_grad_norm=None))
     with pytest.raises(IsotropyError, match="float16 needs a GPU"):
-        finetune(spec(precision="float16"), tiny(), learnable_inputs(), 0, CPU, tmp_path)
-    rows, _ = finetune(
-        spec(precision="bfloat16", epochs=1), tiny(), learnable_inputs(), 0, CPU, tmp_path / "half"
-    )
+        train(tmp_path, spec(precision="float16"))
+    rows, _ = train(tmp_path / "half", spec(precision="bfloat16", epochs=1))
     assert np.isfinite(rows["score"]).all()
 
 
@@ -186,9 +169,7 @@ def test_geometry_equals_independent_computations() -> None:
     """On stacked tokens: IsoScore of the published package, TwoNN of scikit-dimension, silhouette
     of scikit-learn."""
     model, inputs, training_inputs = tiny().eval(), learnable_inputs(40, 1), learnable_inputs(30, 2)
-    side = TaskData(
-        inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40
-    )
+    side = task_data(inputs)
     measured = measure(Reader(model, 0, CPU), training_inputs, side, spec(Method(kind="none")))
     layers: list[list[np.ndarray]] = [[] for _ in range(3)]
     logits = []
@@ -231,17 +212,10 @@ def test_geometry_equals_independent_computations() -> None:
 
 def test_isoscore_star_uses_the_covariance_of_training_tokens() -> None:
     model, inputs, training_inputs = tiny().eval(), learnable_inputs(40, 1), learnable_inputs(5, 2)
-    side = TaskData(
-        inputs, Dataset(task="single-label", label_names=["a", "b"], sampled=False), [], 40, 40
-    )
-    same_data = measure(
-        Reader(model, 0, CPU),
-        inputs,
-        side,
-        spec(Method(kind="none")).model_copy(
-            update={"measure": GeometrySettings(zeta=0.75, tokens=10**6)}
-        ),
-    )
+    side = task_data(inputs)
+    all_tokens = GeometrySettings(zeta=0.75, tokens=10**6)
+    settings = spec(Method(kind="none")).model_copy(update={"measure": all_tokens})
+    same_data = measure(Reader(model, 0, CPU), inputs, side, settings)
     other_data = measure(Reader(model, 0, CPU), training_inputs, side, spec(Method(kind="none")))
     assert same_data.facts["isoscore_star"] == pytest.approx(same_data.facts["isoscore"], abs=1e-9)
     assert other_data.facts["isoscore_star"] != pytest.approx(
@@ -430,9 +404,7 @@ def test_padding_length_changes_the_penalty_only_if_padding_counts(tmp_path: Pat
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
-        rows, _ = finetune(
-            spec(ISTAR, **changes), model, learnable_inputs(), 0, CPU, tmp_path / name
-        )
+        rows, _ = train(tmp_path / name, spec(ISTAR, **changes), model)
         return float(rows["score"].iloc[0])
 
     assert first_score("a") == pytest.approx(first_score("b", pad_to_max_length=True), abs=1e-4)
@@ -448,14 +420,8 @@ def test_other_architectures_are_trained_and_measured(kind: str, tmp_path: Path)
     """All layers are measured, although configurations of architectures have different field
     names."""
     model = tiny(kind)
-    side = TaskData(
-        learnable_inputs(),
-        Dataset(task="single-label", label_names=["a", "b"], sampled=False),
-        [],
-        22,
-        22,
-    )
-    rows, _ = finetune(spec(epochs=1), model, side.inputs, 0, CPU, tmp_path)
+    side = task_data(learnable_inputs())
+    rows, _ = train(tmp_path, spec(epochs=1), model)
     assert np.isfinite(rows["score"]).all()
     result = measure(Reader(model, 0, CPU), side.inputs, side, spec())
     assert list(result.layers["layer"]) == [1, 2, 3]
@@ -466,21 +432,16 @@ def test_other_architectures_are_trained_and_measured(kind: str, tmp_path: Path)
 def test_head_reads_enhanced_first_tokens(kind: str) -> None:
     """First tokens of the batch are changed as by the transform; other tokens are unchanged."""
     model = tiny(kind).eval()
-    head = {"distilbert": "pre_classifier", "albert": "albert.pooler", "roberta": "classifier"}[
-        kind
-    ]
-    items = {
-        "input_ids": torch.randint(5, 50, (16, 7)),
-        "attention_mask": torch.ones(16, 7, dtype=torch.long),
-    }
+    heads = {"distilbert": "pre_classifier", "albert": "albert.pooler", "roberta": "classifier"}
+    ids = torch.randint(5, 50, (16, 7))
+    items = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     read: list[torch.Tensor] = []
     with torch.no_grad():
         before = model(**items, output_hidden_states=True)
-        batch_clustering = BatchClustering(
-            Method(kind="cluster", n_clusters=3, n_components=1), seed=4
-        )
+        method = Method(kind="cluster", n_clusters=3, n_components=1)
+        batch_clustering = BatchClustering(method, seed=4)
         batch_clustering.attach(model)
-        model.get_submodule(head).register_forward_pre_hook(
+        model.get_submodule(heads[kind]).register_forward_pre_hook(
             lambda _, states: read.append(states[0])
         )
         after = model(**items)
@@ -534,17 +495,11 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
     assert answer_scores(answers, side.inputs.answers)["exact_match"].mean() > 95
     model = load_model(minilm, "extractive", 0, 0, 0).model
     assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
-    chosen = spec(Method(kind="none")).model_copy(
-        update={"metric": "exact_match", "training": training}
-    )
-    all_inputs = side.inputs
+    changes = {"metric": "exact_match", "training": training}
+    chosen = spec(Method(kind="none")).model_copy(update=changes)
+    every, n = side.inputs, slice(8)
     few = Inputs(
-        "extractive",
-        all_inputs.ids[:8],
-        None,
-        all_inputs.targets[:8],
-        all_inputs.windows[:8],
-        all_inputs.answers,
+        "extractive", every.ids[n], None, every.targets[n], every.windows[n], every.answers
     )
     finetune(chosen, model, few, 0, CPU, tmp_path / "work")
     measured = measure(Reader(model, 0, CPU), few, side, chosen)
@@ -553,7 +508,7 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
     assert measured.layers["sentence_silhouette"].isna().all()
     assert measured.points[["label", "predicted"]].isna().all(axis=None)
     assert measured.points["f1"].mean() == pytest.approx(measured.facts["metrics"]["f1"])
-    assert measured.points["f1"].notna().sum() == len(all_inputs.answers)
+    assert measured.points["f1"].notna().sum() == len(every.answers)
 
 
 def test_sts_and_cola_on_real_items(
