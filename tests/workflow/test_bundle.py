@@ -18,12 +18,12 @@ from isotropy.provenance.format import line_sha256
 from tests.conftest import Workflow
 from tests.workflow.study import audit
 
+VALIDATOR = ["--with-requirements", str(Path(__file__).with_name("validator.txt"))]
 # The validator reads the RO-Crate context from the web. Here it is taken from a Python package that
 # contains it, and put into the validator's cache.
-VALIDATOR = ["--requirement", str(Path(__file__).with_name("validator.txt"))]
 CONTEXT_PACKAGE = "rocrate==0.13.0"
 FILL_CACHE = """
-import io, json, sys, zipfile
+import io, json, sys
 from requests.adapters import HTTPAdapter
 from requests_cache import CachedSession
 from urllib3 import HTTPResponse
@@ -35,9 +35,8 @@ class Local(HTTPAdapter):
         raw = HTTPResponse(io.BytesIO(body), kind, 200, **whole)
         return self.build_response(request, raw)
 
-cache, wheel = sys.argv[1:]
-body = zipfile.ZipFile(wheel).read("rocrate/data/ro-crate.jsonld")
-session = CachedSession(cache, backend="sqlite", expire_after=-1)
+body = open("packages/rocrate/data/ro-crate.jsonld", "rb").read()
+session = CachedSession("cache", backend="sqlite", expire_after=-1)
 session.mount("https://", Local())
 session.get(json.loads(body)["@id"])
 """
@@ -213,42 +212,25 @@ def test_bundle_has_the_listed_files_and_data_only_with_option(
 
 
 def test_bundle_is_a_valid_provenance_run_crate(bundle: Path, tmp_path: Path) -> None:
-    """By roc-validator, in a separate virtual environment."""
-    pytest.importorskip("pip", reason="the project's environment has no pip to install with")
-    without_pip = [sys.executable, "-m", "venv", "--without-pip", "venv"]
-    subprocess.run(without_pip, cwd=tmp_path, check=True)
-    python = tmp_path / "venv/bin/python"
+    """By roc-validator, in an environment of its own."""
+
+    def uv(*command: str) -> subprocess.CompletedProcess[str]:
+        whole = [sys.executable, "-m", "uv", *command]
+        return subprocess.run(whole, cwd=tmp_path, capture_output=True, text=True)
+
+    run = ("tool", "run", *VALIDATOR, "--from", "roc-validator")
     for command in (
-        ["install", "--quiet", *VALIDATOR],
-        ["download", "--quiet", "--no-deps", "--dest", "wheels", CONTEXT_PACKAGE],
+        ("pip", "install", "--no-deps", "--target", "packages", CONTEXT_PACKAGE),
+        (*run, "python", "-c", ""),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", "--python", python, *command],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            pytest.skip(
-                f"the validator cannot be installed here: {done.stderr.strip().splitlines()[-1]}"
-            )
-    wheel = next((tmp_path / "wheels").iterdir())
-    subprocess.run([python, "-c", FILL_CACHE, "cache", str(wheel)], cwd=tmp_path, check=True)
-    command = [
-        tmp_path / "venv/bin/rocrate-validator",
-        "-y",
-        "validate",
-        "--no-paging",
-        "--offline",
-        "--cache-path",
-        "cache",
-        "--profile-identifier",
-        "provenance-run-crate-0.5",
-        "--requirement-severity",
-        "required",
-        "--verbose",
-        str(bundle),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        if (done := uv(*command)).returncode != 0:
+            reason = done.stderr.strip().splitlines()[-1]
+            pytest.skip(f"the validator cannot be installed here: {reason}")
+    done = uv(*run, "python", "-c", FILL_CACHE)
+    assert done.returncode == 0, done.stderr
+    options = "--no-paging --offline --cache-path cache --requirement-severity required --verbose"
+    profile = ("--profile-identifier", "provenance-run-crate-0.5")
+    validate = (*run, "rocrate-validator", "-y", "validate", *options.split(), *profile)
+    done = uv(*validate, str(bundle))
     assert done.returncode == 0, done.stdout[-4000:]
     assert "is a valid provenance-run-crate-0.5" in done.stdout

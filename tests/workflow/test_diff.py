@@ -62,17 +62,8 @@ def test_diff_names_another_package_version(
     """A job runs with another installed version of pyarrow, which Parquet files name in their
     metadata."""
     older = tmp_path / "packages"
-    command = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(older),
-        "pyarrow==25.0.0",
-    ]
-    if subprocess.run([sys.executable, *command], capture_output=True).returncode != 0:
+    install = ["uv", "pip", "install", "--no-deps", "--target", older, "pyarrow==25.0.0"]
+    if subprocess.run([sys.executable, "-m", *install], capture_output=True).returncode != 0:
         pytest.skip("pyarrow 25.0.0 cannot be installed here")
     remake(smoke_copy, "results/prepare/polarity.texts.parquet", env={"PYTHONPATH": str(older)})
     version = read_record(
@@ -140,22 +131,9 @@ def test_diff_names_a_changed_seed(smoke: Workflow, smoke_copy: Workflow) -> Non
 def test_rerun_reproduces_jobs_of_all_stages(smoke_copy: Workflow) -> None:
     """Repeated jobs give the same bytes, and the run is unchanged; a changed input is an error."""
     before = {f.path: f.state for f in verify_all(smoke_copy.folder)}
-    done = audit(
-        smoke_copy,
-        "rerun",
-        "results/fetch/polarity",
-        "results/embed/polarity",
-        POLARITY + ".json",
-        "results/claims.csv",
-        "results/figures/mickus2024/figure3.png",
-        "results/tables",
-        "--sample",
-        "8",
-        "--seed",
-        "1",
-        "--jobs",
-        "2",
-    )
+    names = ["fetch/polarity", "embed/polarity", "claims.csv", "figures/mickus2024/figure3.png"]
+    paths = [POLARITY + ".json", *(f"results/{name}" for name in [*names, "tables"])]
+    done = audit(smoke_copy, "rerun", *paths, "--sample=8", "--seed=1", "--jobs=2")
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1] == "8 jobs: 8 reproduced, 0 changed, 0 failed"
     assert {f.path: f.state for f in verify_all(smoke_copy.folder)} == before
