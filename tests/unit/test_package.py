@@ -106,7 +106,7 @@ def test_every_subcommand_works_or_names_the_extra(core: Path) -> None:
         if name != "measure":
             assert result.returncode == 2, f"{name}: {output}"
             assert len(output.strip().splitlines()) == 1, f"{name}: {output}"
-    for name in ("plan", "schema", "draw", "audit verify", "sources list"):
+    for name in ("plan", "run", "schema", "draw", "audit verify", "sources list", "sources add"):
         assert "pip install 'isotropy[workflow]'" in results[name].stderr, name
 
 

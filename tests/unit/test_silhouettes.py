@@ -92,16 +92,16 @@ def test_bounded_memory_gives_the_same_scores(monkeypatch: pytest.MonkeyPatch) -
     assert torch.allclose(silhouette_samples(X, labels), unbounded, atol=1e-12, rtol=0)
 
 
-@pytest.mark.study  # a minute
+@pytest.mark.study  # ten seconds
 def test_memory_is_not_quadratic() -> None:
-    """30,000 points of 384 dimensions (46 MB) would need 3.6 GB for n x n: the process stays under
-    1.2 GB in all.
+    """30,000 points would need 3.6 GB for n x n in single precision: the process stays under 1.2 GB
+    in all.
     """
     program = """
 import numpy as np
 from isotropy.metrics import silhouette
 from isotropy.provenance.environment import peak_memory_bytes
-X = np.random.default_rng(0).standard_normal((30_000, 384), dtype=np.float32)
+X = np.random.default_rng(0).standard_normal((30_000, 8), dtype=np.float32)
 score = silhouette(X, np.arange(30_000) % 3)
 print(score, peak_memory_bytes())
 """
@@ -109,7 +109,7 @@ print(score, peak_memory_bytes())
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     score, peak = result.stdout.split()
-    assert abs(float(score)) < 1e-3
+    assert abs(float(score)) < 1e-2
     assert int(peak) < 1.2e9
 
 
