@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
@@ -38,6 +38,7 @@ def test_spearman_draws_equal_scipy_on_each_resample(seed: int, n: int, distinct
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # from resamples with one class
+@settings(max_examples=30)
 @given(seed=st.integers(0, 1000), n=st.integers(3, 30), classes=st.integers(2, 4))
 def test_score_draws_equal_scikit_learn_on_each_resample(seed: int, n: int, classes: int) -> None:
     draws = np.random.default_rng(seed)

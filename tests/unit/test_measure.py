@@ -318,21 +318,13 @@ def test_numbers_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
     """All digits of all metrics and transforms, as JSON."""
     rng = np.random.default_rng(0)
     mixing = rng.normal(size=(24, 24))
-    np.save(tmp_path / "x.npy", (rng.normal(size=(4000, 24)) @ mixing + 0.3).astype(np.float32))
-    np.save(tmp_path / "y.npy", rng.integers(0, 60, 4000))
+    np.save(tmp_path / "x.npy", (rng.normal(size=(2000, 24)) @ mixing + 0.3).astype(np.float32))
+    np.save(tmp_path / "y.npy", rng.integers(0, 60, 2000))
     groups = [part for name in ("labels", "types", "sentences") for part in (f"--{name}", "y.npy")]
+    options = ("--transforms", "--json")
     outputs = [
         subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "isotropy",
-                "measure",
-                "x.npy",
-                *groups,
-                "--transforms",
-                "--json",
-            ],
+            [sys.executable, "-m", "isotropy", "measure", "x.npy", *groups, *options],
             cwd=tmp_path,
             env=os.environ | {"OMP_NUM_THREADS": str(threads)},
             check=True,

@@ -78,7 +78,7 @@ json_values = st.recursive(
 
 
 @pytest.mark.usefixtures("alice")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(json_values)
 def test_scrubbing_is_idempotent(value: object) -> None:
     """Recorded specs are scrubbed before a comparison, so scrubbed texts must not change."""
