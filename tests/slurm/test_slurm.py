@@ -3,7 +3,6 @@ partitions, and failures are handled."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -16,38 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.workflow.pages import REPORT
-from tests.conftest import Workflow
+from tests.conftest import Workflow, digests
 from tests.slurm.cluster import CGROUPS, Cluster, wait_until
 from tests.slurm.conftest import Driver, StartedRuns
 
 pytestmark = pytest.mark.timeout(4000)
 Submit = Callable[..., Driver]
-
-
-def digests_of_results(folder: Path) -> dict[str, str]:
-    """Return the digest of each result, by path, without records, logs and pages that hold hosts
-    and times of a run.
-    """
-    run_specific = (
-        "logs/",
-        "runs.jsonl",
-        "ledger",
-        "index.html",
-        "site/provenance.html",
-        "site/run.json",
-    )
-    result_digests = {}
-    for path in sorted((folder / "results").rglob("*")):
-        name = path.relative_to(folder / "results").as_posix()
-        if (
-            path.is_file()
-            and not name.endswith(".record.json")
-            and not path.stem.endswith(REPORT)
-            and not name.startswith(run_specific)
-        ):
-            result_digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return result_digests
 
 
 # Two runs side by side that take minutes, started by the fixture `started`.
@@ -122,7 +95,7 @@ def test_results_are_identical_to_those_without_slurm(
 ) -> None:
     """For each kind of job of the smoke study, and a figure; seeds of a setup share a SLURM job."""
     started.study.done()
-    local, on_slurm = digests_of_results(smoke.folder), digests_of_results(started.study.folder)
+    local, on_slurm = digests(smoke.folder), digests(started.study.folder)
     assert {name for name in on_slurm if local.get(name) != on_slurm[name]} == set()
     results = started.study.folder / "results"
     assert [s for s in started.asked if not (results / f"{s}.record.json").is_file()] == []
