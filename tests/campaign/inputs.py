@@ -259,10 +259,7 @@ MODULE_FIELDS: dict[str, dict[str, list[Any]]] = {
         "model_type": ["SparseEncoder", "CrossEncoder"],
         "prompts": [{"q": "cat "}, []],
     },
-    "sentence_bert_config.json": {
-        "max_seq_length": [4, 1000],
-        "do_lower_case": [True],
-    },
+    "sentence_bert_config.json": {"max_seq_length": [4, 1000], "do_lower_case": [True]},
     "2_Dense/config.json": {
         "in_features": [8],
         "out_features": [4],

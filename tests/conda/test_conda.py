@@ -115,12 +115,7 @@ def test_error_names_an_environment_that_cannot_be_solved(
     env = checkout.folder / "envs/data.yaml"
     env.write_text(env.read_text().replace("numpy>=2,<3", "numpy=99"))
     result = checkout.run(
-        "--sdm",
-        "conda",
-        "--conda-prefix",
-        str(deployed),
-        "--conda-create-envs-only",
-        env=conda,
+        "--sdm", "conda", "--conda-prefix", str(deployed), "--conda-create-envs-only", env=conda
     )
     assert result.returncode != 0
     assert "numpy" in result.stdout

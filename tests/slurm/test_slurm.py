@@ -345,8 +345,7 @@ def test_run_survives_a_drained_node_and_a_controller_restart(
 
 
 @pytest.mark.skipif(
-    not (CGROUPS / "freezer").is_dir(),
-    reason="no cgroups (v1), which list the processes of a node",
+    not (CGROUPS / "freezer").is_dir(), reason="no cgroups (v1), which list the processes of a node"
 )
 def test_job_of_a_dead_node_is_resubmitted_elsewhere(
     faulty: Path, submit: Submit, cluster: Cluster

@@ -159,12 +159,7 @@ def use(hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _tree_entry(name: str, data: bytes) -> dict[str, object]:
     """Return a file's entry in the API's tree; weights are listed as LFS files with SHA-256."""
-    entry = {
-        "type": "file",
-        "path": name,
-        "size": len(data),
-        "oid": hashlib.sha1(data).hexdigest(),
-    }
+    entry = {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
     if name.endswith(".safetensors"):
         digest = hashlib.sha256(data).hexdigest()
         entry["lfs"] = {"oid": digest, "size": len(data), "pointerSize": 130}

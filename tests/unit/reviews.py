@@ -14,11 +14,7 @@ from tests.unit.hub import REVISION
 
 NEGATIVE, POSITIVE = b"dull .\nslow \xc2\x85 and flat .\n", b"bright .\n"
 FILES = {"rt-polarity.neg": NEGATIVE, "rt-polarity.pos": POSITIVE}
-ROWS = [
-    Row(("dull .",), 0),
-    Row(("slow \x85 and flat .",), 0),
-    Row(("bright .",), 1),
-]
+ROWS = [Row(("dull .",), 0), Row(("slow \x85 and flat .",), 0), Row(("bright .",), 1)]
 HUB = {"type": "hub", "repo": "owner/name", "repo_type": "dataset", "revision": REVISION}
 MIRROR = {"type": "mirror"}
 

@@ -13,14 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from isotropy.papers.choices import (
-    UNKNOWN,
-    WITHOUT_INFLUENCE,
-    Line,
-    choices,
-    deviations,
-    shown,
-)
+from isotropy.papers.choices import UNKNOWN, WITHOUT_INFLUENCE, Line, choices, deviations, shown
 from isotropy.papers.registry import KEYS
 from isotropy.spec import PaperSpec
 from isotropy.workflow.config import load_study, read_configuration

@@ -91,12 +91,7 @@ def verdict(tested: Claim, values: list[float]) -> Verdict:
         (ABOVE | {"every": True}, None, [3.0, 4.0], "undecided"),
         (ABOVE | {"every": True}, None, [3.0, 400.0, -1.0], "contradicted"),
         (ABOVE | {"every": True}, None, [-1.0], "contradicted"),
-        (
-            {"kind": "below", "bound": -0.998, "every": True},
-            None,
-            [-0.999, -0.99],
-            "deviates",
-        ),
+        ({"kind": "below", "bound": -0.998, "every": True}, None, [-0.999, -0.99], "deviates"),
     ],
 )
 def test_judge_gives_the_expected_verdict(

@@ -99,10 +99,7 @@ def test_arrays_are_measured(hidden: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "extra"),
-    [
-        ("measure model --texts t.txt", "training"),
-        ("sources add model", "workflow"),
-    ],
+    [("measure model --texts t.txt", "training"), ("sources add model", "workflow")],
 )
 def test_other_commands_name_the_extra(
     arguments: str, extra: str, hidden: str, tmp_path: Path

@@ -11,12 +11,7 @@ import pytest
 import torch
 
 from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.metrics import (
-    isoscore,
-    isoscore_from_covariance,
-    matmul,
-    silhouette,
-)
+from isotropy.metrics import isoscore, isoscore_from_covariance, matmul, silhouette
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
 D = 16

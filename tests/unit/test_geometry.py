@@ -27,12 +27,7 @@ from isotropy.geometry.layers import (
     position_variance_share,
     principal_axes,
 )
-from isotropy.geometry.lid import (
-    POINTS_PER_TYPE,
-    _rank_within_type,
-    lid_by_type,
-    lid_scores,
-)
+from isotropy.geometry.lid import POINTS_PER_TYPE, _rank_within_type, lid_by_type, lid_scores
 from isotropy.geometry.spec import Clustering, LayerSpec, Lid
 from isotropy.geometry.swiss_roll import roll
 from isotropy.geometry.token_types import (

@@ -51,10 +51,7 @@ def test_record_describes_the_job(run: Path) -> None:
 
 
 def test_outputs_can_be_read_by_those_whom_the_umask_permits(run: Path, project: Path) -> None:
-    with (
-        Job(snakemake_object(project, "shared"), NoteSpec) as job,
-        job.write("note") as path,
-    ):
+    with Job(snakemake_object(project, "shared"), NoteSpec) as job, job.write("note") as path:
         path.touch(0o600)
     new = run / "new"
     new.touch()

@@ -65,9 +65,7 @@ def test_values_and_gradients_equal_torch(
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_values_do_not_depend_on_alignment_and_threads(
-    make: Callable[[], torch.nn.Module],
-) -> None:
+def test_values_do_not_depend_on_alignment_and_threads(make: Callable[[], torch.nn.Module]) -> None:
     fast, x = make(), torch.randn(60, 48)
     use_onednn_where_faster(fast)
     first = run(fast, x)

@@ -190,12 +190,7 @@ def test_metric_without_a_value_gives_a_note(cloud: np.ndarray) -> None:
 def test_transforms_are_measured_beside_the_original(cloud: np.ndarray) -> None:
     np.save("x.npy", cloud)
     obtained = rows("x.npy", "--transforms", "--clusters", 3, "--components", 2)
-    transforms = [
-        None,
-        Center(),
-        AllButTheTop(2),
-        ClusterBasedEnhancement(3, 2, random_state=0),
-    ]
+    transforms = [None, Center(), AllButTheTop(2), ClusterBasedEnhancement(3, 2, random_state=0)]
     for row, transform in zip(obtained, transforms, strict=True):
         after = cloud if transform is None else transform.fit(cloud).transform(cloud)
         scale = np.sqrt((cloud**2).sum() / (after**2).sum())

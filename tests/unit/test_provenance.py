@@ -329,9 +329,7 @@ def test_pipes_and_folders_among_the_results_are_found(run: Path) -> None:
     assert result["results/note.txt"] == "intact"
 
 
-def test_an_oversized_record_is_not_read(
-    run: Path,
-) -> None:
+def test_an_oversized_record_is_not_read(run: Path) -> None:
     with (run / "results/note.record.json").open("ab") as stream:
         stream.truncate(MAX_RECORD_BYTES + 1)  # sparse: none of it is on the disk
     findings = {f.path: f for f in verify(run, [Path("results")])}

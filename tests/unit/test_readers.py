@@ -172,10 +172,7 @@ def test_hub_parquet_reader(tmp_path: Path) -> None:
     )
     frame.to_parquet(tmp_path / "train.parquet")
     content = Content(status="original", title="t", format="hub-parquet", text_fields=["a", "b"])
-    assert read_rows(content, tmp_path) == [
-        Row(("1", "x"), 1),
-        Row(("3", "z"), 0),
-    ]
+    assert read_rows(content, tmp_path) == [Row(("1", "x"), 1), Row(("3", "z"), 0)]
     with pytest.raises(IsotropyError, match="not readable as hub-parquet"):
         read_rows(content.model_copy(update={"text_fields": ["c"]}), tmp_path)
 
@@ -189,10 +186,7 @@ def test_hub_jsonl_reader(tmp_path: Path) -> None:
         "\n".join(json.dumps(line, ensure_ascii=False) for line in lines) + "\n", "utf8"
     )
     content = Content(status="original", title="t", format="hub-jsonl", text_fields=["text"])
-    assert read_rows(content, tmp_path) == [
-        Row(("x\u2028y",), 4),
-        Row(("z",), 0),
-    ]
+    assert read_rows(content, tmp_path) == [Row(("x\u2028y",), 4), Row(("z",), 0)]
     with pytest.raises(IsotropyError, match="not readable as hub-jsonl"):
         read_rows(content.model_copy(update={"label_field": "score"}), tmp_path)
     without = read_rows(content.model_copy(update={"label_field": None}), tmp_path)
@@ -208,10 +202,7 @@ def test_snli_reader(tmp_path: Path) -> None:
     ]
     (tmp_path / "dev.jsonl").write_text("\n".join(lines) + "\n")
     content = Content(status="original", title="t", format="snli-jsonl")
-    assert read_rows(content, tmp_path) == [
-        Row(("p0", "h0"), 2),
-        Row(("p2", "h2"), 0),
-    ]
+    assert read_rows(content, tmp_path) == [Row(("p0", "h0"), 2), Row(("p2", "h2"), 0)]
 
 
 def test_readers_of_parts_of_speech(tmp_path: Path) -> None:
@@ -276,11 +267,7 @@ def test_errors_in_csv_name_line_and_column(tmp_path: Path, text: str, message: 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"text": ["a"]}', '{"text": "\\ud800"}', "{"])
 def test_rows_without_valid_texts_are_rejected(tmp_path: Path, line: str) -> None:
     content = Content(
-        status="stand-in",
-        title="lines",
-        format="hub-jsonl",
-        text_fields=["text"],
-        label_field=None,
+        status="stand-in", title="lines", format="hub-jsonl", text_fields=["text"], label_field=None
     )
     (tmp_path / "a.jsonl").write_text(line + "\n")
     with pytest.raises(IsotropyError, match=r"^lines: (row 1: expected a text|not readable)"):

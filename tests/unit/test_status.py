@@ -28,13 +28,7 @@ from isotropy.provenance.format import read_ledger
 from isotropy.provenance.ledger import append_run
 from isotropy.workflow.costs import CostModel, read_rates
 from isotropy.workflow.progress import WorkProgress
-from isotropy.workflow.status import (
-    PRIOR_SECONDS,
-    STATES,
-    Forecast,
-    Result,
-    measured_scale,
-)
+from isotropy.workflow.status import PRIOR_SECONDS, STATES, Forecast, Result, measured_scale
 from isotropy.workflow.summary import Expected, summarize
 from tests.unit.jobs import Named, snakemake_object
 

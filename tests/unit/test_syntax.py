@@ -39,10 +39,7 @@ EQUIVALENT = {
     ),
     "body of a docstring alone": ("def f():\n    pass\n", 'def f():\n    "Doc."\n'),
     "body of a docstring and pass": ("class A:\n    'Doc.'\n", "class A:\n    'Doc.'\n    pass\n"),
-    "blank lines and indentation": (
-        "if x:\n    f()\n    g()\n",
-        "\n\nif x:\n\tf()\n\n\tg()\n",
-    ),
+    "blank lines and indentation": ("if x:\n    f()\n    g()\n", "\n\nif x:\n\tf()\n\n\tg()\n"),
     "semicolons": ("a = 1\nb = 2\n", "a = 1; b = 2\n"),
     "line continuation": ("x = 1 + 2\n", "x = 1 + \\\n    2\n"),
     "brackets over lines": ("f(1, 2)\n", "f(\n    1,\n    2,\n)\n"),
@@ -75,10 +72,7 @@ DIFFERENT = {
     "string as a default": ("def f(x='a'):\n    pass\n", "def f(x='b'):\n    pass\n"),
     "string that is compared": ("assert x == 'a'\n", "assert x == 'b'\n"),
     "string that is joined to": ("'a' + x\n", "'b' + x\n"),
-    "string with fields at the start": (
-        "def f(x):\n    f'{x()}'\n",
-        "def f(x):\n    f'{x}'\n",
-    ),
+    "string with fields at the start": ("def f(x):\n    f'{x()}'\n", "def f(x):\n    f'{x}'\n"),
     "string with fields instead of none": ("def f(x):\n    'x'\n", "def f(x):\n    f'{x}'\n"),
     "conversion": ("x = f'{b!r}'\n", "x = f'{b!s}'\n"),
     "format": ("x = f'{b:>3}'\n", "x = f'{b:>4}'\n"),

@@ -32,10 +32,7 @@ def layer(
 
 
 def rows(
-    types: str = "subwords",
-    seeds: tuple[int, ...] = (0, 1),
-    variant: str = "all",
-    **scores: float,
+    types: str = "subwords", seeds: tuple[int, ...] = (0, 1), variant: str = "all", **scores: float
 ) -> pd.DataFrame:
     plain = {
         "n_tokens": 1_091_000,
@@ -136,12 +133,7 @@ def test_table3_has_means_over_layers_and_published_numbers(
         static["published_lid"],
         static["lid_cosine_published"],
         static["n_layers"],
-    ) == (
-        "static",
-        18,
-        18,
-        0,
-    )
+    ) == ("static", 18, 18, 0)
 
 
 def test_directions_of_each_layer(layers: pd.DataFrame) -> None:
@@ -221,10 +213,7 @@ def test_variants_are_in_separate_tables() -> None:
     directions = cai2021.variant_directions(with_variants)
     assert directions[directions["variant"] == "no-first"].groupby("layer")[
         "s_inter"
-    ].mean().tolist() == [
-        0.05,
-        0.3,
-    ]
+    ].mean().tolist() == [0.05, 0.3]
     table = cai2021.turns(with_variants).set_index(["statement", "variant"])
     high = table.loc["S_inter is above 0.1"]
     assert high["n_hold"].to_dict() == {"all": 2, "no-first": 1}

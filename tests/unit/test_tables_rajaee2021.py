@@ -328,9 +328,7 @@ def test_classification_table_has_the_best_epoch(published: pd.DataFrame) -> Non
     assert directions["seed"].tolist() == ["0", "1"]
 
 
-def test_best_epoch_is_by_accuracy_and_then_by_loss(
-    published: pd.DataFrame,
-) -> None:
+def test_best_epoch_is_by_accuracy_and_then_by_loss(published: pd.DataFrame) -> None:
     """Also for tasks with another metric, as CoLA with Matthews' correlation."""
     facts, rows = classification_result()
     long = tables.convergence([(facts.model_copy(update={"metric": "matthews"}), rows)])

@@ -17,12 +17,7 @@ from torch import distributed, multiprocessing
 from torchmetrics import Metric, MetricCollection
 
 from isotropy.integrations import torchmetrics as ours
-from isotropy.integrations.torchmetrics import (
-    IsoScore,
-    IsoScoreStar,
-    MeanCosine,
-    PartitionIsotropy,
-)
+from isotropy.integrations.torchmetrics import IsoScore, IsoScoreStar, MeanCosine, PartitionIsotropy
 from isotropy.metrics import isoscore, isoscore_star, mean_cosine, partition_isotropy
 
 D, ZETA = 5, 0.3

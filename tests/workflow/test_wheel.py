@@ -87,10 +87,7 @@ def test_wheel_runs_the_workflow_in_any_folder(isotropy: Path, tmp_path: Path) -
     ],
 )
 def test_arguments_reach_snakemake_unparsed(
-    given: list[str],
-    received: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    given: list[str], received: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
     monkeypatch.chdir(tmp_path)
