@@ -34,7 +34,7 @@ def run(
         "metrics": {"accuracy": performance, "matthews": 1.0},
         "isoscore": score,
         "isoscore_star": score,
-        "n_validation": 600,
+        "n_validation": 200,
         "activations": [0.5, -0.25],
     }
     layers = pd.DataFrame(
@@ -144,7 +144,7 @@ def test_averages_have_errors_over_items() -> None:
     models differ on 5 of 100 items (McNemar's variance)."""
     error = averages_with_answers(study())["istar_minus_none_items_error"].iloc[0]
     share = 0.05
-    assert error == pytest.approx(100 * np.sqrt((share - share**2) / 600 / 2), rel=0.1)
+    assert error == pytest.approx(100 * np.sqrt((share - share**2) / 200 / 2), rel=0.1)
     facts, _ = run("squad", Method(kind="none"), 0, 0.1, 50.0, metric="f1")
     nothing = [np.nan] * 3
     scores = pd.DataFrame({"predicted": nothing, "label": nothing, "f1": [50.0, np.nan, 100.0]})
