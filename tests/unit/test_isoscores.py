@@ -192,7 +192,7 @@ def test_star_bounds_rotation_and_gradients(seed: int, n: int, d: int, zeta: flo
     X.requires_grad_(), S.requires_grad_()
     symmetric = lambda X, S: isoscore_star(X, zeta, (S + S.T) / 2)  # noqa: E731
     assert torch.autograd.gradcheck(symmetric, (X, S))
-    assert torch.autograd.gradgradcheck(symmetric, (X, S))
+    assert torch.autograd.gradgradcheck(symmetric, (X, S), fast_mode=True)
 
 
 @pytest.mark.parametrize(("n", "d"), [(32, 768), (800, 96)])
