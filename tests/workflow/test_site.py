@@ -383,7 +383,9 @@ def test_overview_answers_for_each_paper_on_its_first_screen(
         assert box["y"] + box["height"] <= 800
         name, says, found = (cell.inner_text() for cell in row.locator("th, td").all())
         assert (name, says) == (paper.name, paper.says)
-        assert page.locator(".card .main", has_text=found.split(maxsplit=1)[1]).count()
+        answer, tested = found.split(maxsplit=1)[1].split(" Tested: ")
+        assert page.locator(".card .main", has_text=answer).count()
+        assert page.locator(".card p", has_text=tested).count()
     assert page.locator(".card a", has_text="Short report").count() == len(papers())
 
 
