@@ -19,6 +19,7 @@ from torchmetrics import Metric, MetricCollection
 from isotropy.integrations import torchmetrics as ours
 from isotropy.integrations.torchmetrics import IsoScore, IsoScoreStar, MeanCosine, PartitionIsotropy
 from isotropy.metrics import isoscore, isoscore_star, mean_cosine, partition_isotropy
+from tests.unit.process_groups import leave_together
 
 D, ZETA = 5, 0.3
 
@@ -102,7 +103,7 @@ def work(rank: int, folder: str) -> None:
     if rank == 0:
         alone.update(X)
     Path(folder, f"{rank}.json").write_text(json.dumps([together, values(alone)]))
-    distributed.destroy_process_group()
+    leave_together(Path(folder, f"{one}.json") for one in range(2))
 
 
 def test_two_processes(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from isotropy.metrics.isoscores import isoscore, isoscore_star
 from isotropy.metrics.unbiased import StreamingUnbiasedIsoScore
 from tests.unit.factories import Method as WorkflowMethod
 from tests.unit.factories import finetune_spec, learnable_inputs, tiny
+from tests.unit.process_groups import leave_together
 from tests.unit.tiny_models import sentences, write_tiny_bert, write_tiny_tokenizer
 
 NO_DROPOUT = {
@@ -436,7 +437,7 @@ def test_mistakes_have_clear_errors(call: Any, message: str, tmp_path: Path) -> 
 
 
 def spawned(rank: int, folder: Path, port: int) -> None:
-    """Train in one of two processes; the first writes its results."""
+    """Train in one of two processes, and write its results."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     torch.set_num_threads(1)
@@ -445,7 +446,7 @@ def spawned(rank: int, folder: Path, port: int) -> None:
     results = {"weights": weights(trainer)} | trainer.penalty.state_dict()
     results["parts"] = torch.from_numpy(logged(trainer, "loss", "task_loss", "penalty"))
     torch.save(results, folder / f"{rank}.pt")
-    torch.distributed.destroy_process_group()
+    leave_together(folder / f"{one}.pt" for one in range(2))
 
 
 def distributed(folder: Path, batch_size: int, accumulation: int) -> Any:
