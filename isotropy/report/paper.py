@@ -49,6 +49,9 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     with_number = [s for s in paper_statements if s["head"]["group"] != "none"]
     figures, tables = inputs("figures"), inputs("tables")
     sources = _sources(paper(str(spec.paper)).folder / "figures.py")
+    shown_tables = [
+        _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
+    ]
     return {
         "paper": next(paper for paper in spec.papers if paper.key == spec.paper),
         "n_statements": len(with_number),
@@ -60,10 +63,10 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
         ],
         "explore": FILE,
-        "tables": [
-            _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
-        ],
-        "protocol": with_stand_ins(spec.protocol, _fetched(tables)),
+        "tables": shown_tables,
+        "protocol": with_stand_ins(
+            spec.protocol, (source for table in shown_tables for source in table["fetched"])
+        ),
         "decisions": _markdown(spec.decisions),
     }
 
@@ -98,6 +101,7 @@ def _entry(
         "code": f"{module}/{module_file}.py, {entry.function}()",
         "status": lineage.status if lineage.sources else "diagram",
         "reasons": lineage.reasons,
+        "fetched": lineage.sources,
         "tables": entry.tables,
     }
 
@@ -160,11 +164,6 @@ def _constant(table: pd.DataFrame) -> list[str]:
     alike = [c for c in table.columns if table[c].nunique(dropna=False) == 1]
     constant = [str(c) for c in alike if c in texts or c in empty]
     return constant if len(table) > 1 and len(constant) < len(table.columns) else []
-
-
-def _fetched(tables: list[Path]) -> list[dict[str, Any]]:
-    """What was fetched for tables, from their records."""
-    return [s for path in tables for s in read_record(record_path(path)).lineage.sources]
 
 
 def _markdown(text: str) -> Markup:

@@ -15,9 +15,10 @@ from markupsafe import Markup
 
 from isotropy.files import RECORD_SUFFIX, RESULTS, read_json
 from isotropy.printable import escape_for_markdown, without_remark
-from isotropy.report.outcome import answer, count_text, outcomes, source_titles, tested_on
+from isotropy.provenance.lineage import titles_by_id
+from isotropy.report.outcome import answer, count_text, outcomes, tested_on
 from isotropy.report.protocol import with_stand_ins
-from isotropy.report.verdicts import group_statements
+from isotropy.report.verdicts import group_statements, has_number, select_by_origin
 from isotropy.workflow.page_spec import Inputs, PageSpec, PaperEntry
 
 NAMED_PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
@@ -71,12 +72,12 @@ def _scope(spec: PageSpec, paper: PaperEntry, rows: pd.DataFrame) -> str:
 
 def _methods(spec: PageSpec, rows: pd.DataFrame, fetched: list[dict[str, Any]]) -> str:
     """Models and data, and how many of the authors' choices the study follows."""
-    measured = tested_on(rows, source_titles(fetched)) or "nothing"
+    sources = [source for record in fetched for source in record["sources"]]
+    measured = tested_on(rows, titles_by_id(sources)) or "nothing"
     text = f"## What was done\n\nMeasured: {_text(measured)}."
     if not spec.protocol:
         return text
     topics: dict[str, list[str]] = {}
-    sources = [source for record in fetched for source in record["sources"]]
     for line in with_stand_ins(spec.protocol, sources):
         topics.setdefault(line.state, []).append(line.topic)
     states = [f"{len(names)} {state}" for state, names in topics.items()]
@@ -97,10 +98,8 @@ def _outcome(paper: PaperEntry, rows: pd.DataFrame, found: str, up: str) -> str:
         "on stand-ins where not marked as original.",
         "| verdict | statement | paper | here |\n| --- | --- | --- | --- |",
     ]
-    shown = [one["head"] for one in group_statements(rows[~rows["ours"].fillna(False)])]
-    for head in shown:
-        if head["group"] == "none":
-            continue
+    shown = filter(has_number, select_by_origin(group_statements(rows), ours=False))
+    for head in (statement["head"] for statement in shown):
         here = " ".join([head["obtained"], f"({head['interval']})" if head["interval"] else ""])
         cells = (
             f"{head['sign']} {head['word']}{', original' * (head['status'] == 'original')}",
