@@ -15,6 +15,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -26,10 +27,11 @@ from safetensors.torch import save_file
 from tqdm import tqdm
 
 from isotropy.checkpoint import CheckpointTimer, read_checkpoint
+from isotropy.device import to_device
 from isotropy.embed.attention import avoid_reading_masks
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
-from isotropy.finetune.data import Inputs, collate
+from isotropy.finetune.data import Batch, Inputs, collate
 from isotropy.finetune.model import task_loss
 from isotropy.finetune.spec import FinetuneSpec, Training
 from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
@@ -41,6 +43,10 @@ CHECKPOINT_SECONDS = 5.0
 """Minimum time between checkpoints in seconds; results do not depend on it."""
 READ_EVERY = 20
 """Updates between two readings of losses and scores: to read a number, a GPU must be waited for."""
+LENGTH_STEP = 16
+"""Lengths of batches are multiples of this if the model is compiled, once for each length."""
+MAX_SHAPES = 64
+"""Shapes of batches for which a model may be compiled in a process: all lengths up to 1,024."""
 CHECKPOINT_PAUSE = 50  # pause between checkpoints as a multiple of the time that one takes
 EPSILON = 1e-6  # of AdamW: the default of the authors' implementation
 
@@ -131,6 +137,7 @@ class _Run:
         self.model = model.to(device)
         if device.type != "cpu":
             avoid_reading_masks(self.model)
+        self.compiled = compile_model(self.model, device) if training.compile else self.model
         self.parameters = dict(model.named_parameters())
         self.optimizer = torch.optim.AdamW(
             self.parameters.values(),
@@ -163,14 +170,14 @@ class _Run:
             self.read_rows()  # so that a divergence is found at its update, not here
             self._estimate_shrinkage(order)
         batch_rows = order[position * size : (position + 1) * size]
-        batch = collate(self.inputs, batch_rows, self.pad, self.device, self.length)
+        batch = self._batch(batch_rows)
+        # The last batch of an epoch may be smaller: no reason to compile the model for it
+        network = self.compiled if len(batch_rows) == size else self.model
         rate = self._learning_rate()
         self.optimizer.param_groups[0]["lr"] = rate
         self.model.train()
         with self._autocast():
-            outputs = self.model(
-                **batch.model_inputs, output_hidden_states=self.penalty is not None
-            )
+            outputs = network(**batch.model_inputs, output_hidden_states=self.penalty is not None)
             loss = task_loss(outputs, batch).float()
         total, penalty_value = loss, torch.zeros_like(loss)
         if self.penalty is not None:
@@ -188,6 +195,20 @@ class _Run:
         self.unread.append((row, torch.stack([loss.detach(), penalty_value.detach()])))
         if len(self.unread) == READ_EVERY or self.update == self.updates:
             self.read_rows()
+
+    def _batch(self, rows: np.ndarray) -> Batch:
+        """Collect training items in a padded batch. For a compiled model the padding goes on to the
+        next multiple of LENGTH_STEP, and the penalty gets positions that leave out what was added.
+        """
+        if not self.training.compile:
+            return collate(self.inputs, rows, self.pad, self.device, self.length)
+        longest = self.length or max(len(self.inputs.ids[i]) for i in rows)
+        length = min(LENGTH_STEP * math.ceil(longest / LENGTH_STEP), self.training.max_length)
+        batch = collate(self.inputs, rows, self.pad, self.device, length)
+        if self.training.keep_padding:
+            counted = np.arange(len(rows))[:, None] * length + np.arange(longest)
+            batch = replace(batch, positions=to_device(counted.ravel(), self.device))
+        return batch
 
     def read_rows(self) -> None:
         """Read the losses and scores of the last updates from the device.
@@ -278,7 +299,7 @@ class _Run:
         size = self.training.batch_size
         for start in range(0, len(order), size):
             rows = order[start : start + size]
-            batch = collate(self.inputs, rows, self.pad, self.device, self.length)
+            batch = self._batch(rows)
             states = self.model(**batch.model_inputs, output_hidden_states=True).hidden_states
             with self._reporting_divergence():
                 n = self.penalty.update_shrinkage(states, positions=batch.positions)
@@ -347,9 +368,20 @@ def require_precision(training: Training, device: torch.device) -> None:
         )
 
 
+def compile_model(model: Any, device: torch.device) -> Any:
+    """Compile a model for fixed shapes of batches; on a GPU, kernels of a pass become one launch
+    (CUDA graphs). The parameters are those of the model.
+    """
+    # Beyond its limit torch would run the model as it is, and say so only in a log.
+    torch._dynamo.config.recompile_limit = MAX_SHAPES
+    mode = "reduce-overhead" if device.type == "cuda" else "default"
+    return torch.compile(model, dynamic=False, mode=mode)
+
+
 def make_penalty(spec: FinetuneSpec, d: int) -> Any:
     """Create the penalty that a method adds to the loss; None for methods without one."""
-    method, keep_padding = spec.method, spec.training.keep_padding
+    method = spec.method
+    keep_padding = spec.training.keep_padding and not spec.training.compile  # by positions instead
     layers: Literal["all"] | tuple[int, ...] = "all" if method.layers == "all" else (-1,)
     if method.kind == "istar":
         assert method.strength is not None

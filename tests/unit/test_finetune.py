@@ -4,6 +4,7 @@ and measured geometry."""
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from IsoScore import IsoScore as published_package
 from safetensors import safe_open
 from sklearn.metrics import silhouette_score
+from torch._dynamo.utils import counters
 from transformers import AutoModelForQuestionAnswering
 
 from isotropy.embed.deviations import PUBLISHED, encoder_deviations
@@ -413,6 +415,30 @@ def test_padding_length_changes_the_penalty_only_if_padding_counts(tmp_path: Pat
         first_score("d", keep_padding=True, pad_to_max_length=True),
     )
     assert abs(counted[0] - counted[1]) > 1e-3
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_model_trains_as_the_model_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without dropout, whose random numbers differ. The model is compiled once for each length of a
+    full batch, as a whole. Padding up to that length does not count where other padding does."""
+    monkeypatch.setattr(loop, "LENGTH_STEP", 8)  # inputs have 4 to 12 pieces: two lengths
+    without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    expected, _ = train(
+        tmp_path / "as it is", spec(ISTAR, keep_padding=True), tiny(**without_dropout)
+    )
+    torch._dynamo.reset()
+    counters.clear()
+    rows, _ = train(
+        tmp_path / "compiled",
+        spec(ISTAR, keep_padding=True, compile=True),
+        tiny(**without_dropout),
+    )
+    for column in ("loss", "score"):
+        assert rows[column].to_numpy() == pytest.approx(expected[column].to_numpy(), abs=2e-5)
+    assert counters["stats"]["unique_graphs"] == 2
+    assert not counters["graph_break"]
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
