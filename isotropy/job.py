@@ -158,6 +158,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self._lock: TextIO | None = None
         self.measurements: dict[str, Any] = {}
         self.seeds: dict[str, int] = {}
+        self._keeps_work = False
 
     def __enter__(self) -> Self:
         self._started, self._clock = datetime.now(UTC), perf_counter()
@@ -220,7 +221,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         if error is None:
             try:
                 self._write_record()
-                self._clear_up()
+                if not self._keeps_work:
+                    self._clear_up()
                 return
             except Exception as failure:
                 error = failure
@@ -361,10 +363,14 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
     """Yield a job for each result of a rule that makes several, in order.
 
-    The rule's parameter `spec` is a JSON list with the stem, the spec and the named inputs of each
-    result; its named outputs are lists, from which those of a result are selected by stem. If the
-    parameter is the spec of a single result (as from `isotropy audit rerun`), only that one is
-    made.
+    The rule's parameter `spec` is a JSON list with the stem, the spec and the named inputs (an
+    object, or pairs of name and paths) of each result; its named outputs are lists, from which
+    those of a result are selected by stem. A result that another rule makes alone also has the name
+    of that rule and its wildcards: its record is that of the other rule's job. If the parameter is
+    the spec of a single result (as from `isotropy audit rerun`), only that one is made.
+
+    If a later result fails, Snakemake removes the earlier ones. Their work folders are kept until
+    all are made, so that the next job need not begin them anew.
 
     Args:
         snakemake: the object that Snakemake gives to the script.
@@ -379,6 +385,7 @@ def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
         name: [paths] if isinstance(paths, str) else list(paths)
         for name, paths in snakemake.output.items()
     }
+    finished: list[Job[SpecT]] = []
     for result in results:
         record = RESULTS / f"{result['stem']}{RECORD_SUFFIX}"
         result_outputs = {
@@ -387,20 +394,25 @@ def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
             for path in paths
             if record_path(Path(path)) == record or Path(path) == record
         }
-        yield Job(
+        job = Job(
             SimpleNamespace(
-                rule=snakemake.rule,
+                rule=result.get("rule", snakemake.rule),
                 params=SimpleNamespace(
                     spec=canonical_json(result["spec"]), code=snakemake.params.code
                 ),
-                input=NamedPaths(result["inputs"]),
+                input=NamedPaths(dict(result["inputs"])),
                 output=NamedPaths(result_outputs),
-                wildcards=NamedPaths({}),
+                wildcards=NamedPaths(result.get("wildcards", {})),
                 log=snakemake.log,
                 threads=snakemake.threads,
             ),
             spec,
         )
+        job._keeps_work = True
+        yield job
+        finished.append(job)
+    for job in finished:
+        job._clear_up()
 
 
 def as_in_own_workflow(snakemake: Any) -> Any:

@@ -41,6 +41,13 @@ def limit_gpu_jobs(workflow: Any, n: int) -> None:
         scheduler.global_resources["gpu"] = scheduler.resources["gpu"] = n
 
 
+def prefer_rule(workflow: Any, preferred: str, other: str) -> None:
+    """Prefer a rule where both match, as `ruleorder: preferred > other` does, which takes no names
+    that are made in a loop.
+    """
+    workflow.ruleorder(preferred, other)
+
+
 def progress_display(workflow: Any) -> Any:
     """Return the `rich.progress.Progress` of snakemake-logger-plugin-rich; None if the run does not
     use that logger.

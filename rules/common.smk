@@ -246,6 +246,47 @@ def report_outputs(folder, suffix):
     return outputs
 
 
+# Suffixes of the outputs of a fine-tuned model that is not kept, by their names.
+FINETUNED = {
+    "run": ".json",
+    "steps": ".steps.parquet",
+    "layers": ".layers.parquet",
+    "points": ".points.parquet",
+    "record": ".record.json",
+}
+
+
+def papers_with_seeds():
+    """List the papers whose fine-tuned models have several seeds."""
+    return [paper for paper in KEYS if len(PLAN.seeds(paper)) > 1]
+
+
+def not_kept(paper):
+    """Return the constraint of the wildcard `run` for runs of which no model is kept."""
+    kept = [name.split("/")[1] for name in KEPT if name.startswith(f"{paper}/")]
+    return rf"(?!(?:{alternatives(kept)})/)[A-Za-z0-9_-]+"
+
+
+def seed_stem(paper):
+    """Return the stem of a paper's fine-tuned model with its first seed; its wildcard is `run`."""
+    return f"finetune/{paper}/{{run}}/seed{PLAN.seeds(paper)[0]}"
+
+
+def seeds_inputs(paper):
+    """Return the input function of a rule that makes the models of all seeds of a run."""
+
+    def get_inputs(wildcards):
+        files = PLAN.inputs(fill_wildcards(seed_stem(paper), wildcards))  # of all seeds
+        return [path for paths in files.values() for path in paths]
+
+    return get_inputs
+
+
+def seeds_spec(paper):
+    """Return the params function `spec` of a rule that makes the models of all seeds of a run."""
+    return lambda wildcards: PLAN.seeds_spec(paper, wildcards.run, "finetune_model")
+
+
 def model_writer(wildcards):
     """Return the module that writes the folder of a kept model."""
     return ["isotropy.finetune.kept_model"]
@@ -326,13 +367,14 @@ def memory_for(stem):
     return doubles_with_attempt(memory)
 
 
-def minutes_for(stem):
+def minutes_for(stem, times=1):
     """Return the resource function `runtime` for a stem with wildcards, in minutes: three times the
-    estimate, but no more than half a day unless that is needed; doubled with each attempt.
+    estimate, but no more than half a day unless that is needed; doubled with each attempt. The job
+    makes as many results of this kind as `times` says.
     """
 
     def minutes(wildcards):
-        estimate = estimated_cost(fill_wildcards(stem, wildcards)).seconds / 60
+        estimate = estimated_cost(fill_wildcards(stem, wildcards)).seconds / 60 * times
         return ceil(max(30, estimate, min(3 * estimate, 720)))
 
     return doubles_with_attempt(minutes)

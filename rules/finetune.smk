@@ -1,6 +1,7 @@
 """finetune: encoders that are fine-tuned on tasks, with and without a penalty on their geometry.
 Needs: prepared data sets and a fetched model. Gives: results/finetune/{paper}/{run}/seed{seed}.json
-with facts; tables of .steps, .layers and .points; the folder .model of a model that is kept.
+with facts; tables of .steps, .layers and .points; the folder .model of a model that is kept. One
+job makes one model, or those of all seeds of a run (`compute.seeds_in_one_job`).
 """
 
 
@@ -58,3 +59,41 @@ rule finetune_and_keep_model:
         code=code("finetune_and_keep_model", model_writer),
     script:
         "../scripts/finetune/finetune_model.py"
+
+
+# Models that are kept are always made one by one.
+for paper in papers_with_seeds() if CONFIG.compute.seeds_in_one_job else []:
+
+    rule:
+        """Models of one run and all its seeds, one after the other; each has the same record as if
+        `finetune_model` had made it."""
+        name:
+            f"finetune_seeds_{paper}"
+        input:
+            seeds_inputs(paper),
+        output:
+            **{
+                name: expand(
+                    f"results/finetune/{paper}/{{{{run}}}}/seed{{seed}}{suffix}",
+                    seed=PLAN.seeds(paper),
+                )
+                for name, suffix in FINETUNED.items()
+            },
+        log:
+            f"results/logs/finetune/{paper}/{{run}}.log",
+        wildcard_constraints:
+            run=not_kept(paper),
+        conda:
+            "../envs/torch.yaml"
+        threads: 1
+        resources:
+            gpu=gpus(),
+            mem_mb=memory_for(seed_stem(paper)),
+            runtime=minutes_for(seed_stem(paper), times=len(PLAN.seeds(paper))),
+        params:
+            spec=seeds_spec(paper),
+            code=code("finetune_model"),
+        script:
+            "../scripts/finetune/finetune_model.py"
+
+    patches.prefer_rule(workflow, f"finetune_seeds_{paper}", "finetune_model")

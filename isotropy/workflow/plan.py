@@ -5,9 +5,11 @@ audit compares records.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from isotropy.context import shard_stems
 from isotropy.files import RESULTS
+from isotropy.finetune import plan as finetune
 from isotropy.papers.choices import deviations
 from isotropy.spec import PaperSpec, Spec, canonical_json
 from isotropy.workflow import inputs, outcomes
@@ -107,16 +109,42 @@ class Plan(Parts):
         """The parameter `spec` of a job that makes several results: stem, spec and named inputs of
         each, as canonical JSON (`isotropy.job.jobs`).
         """
+        return canonical_json([self._part(stem) for stem in self.batch(folder)])
+
+    def seeds(self, paper: str) -> list[int]:
+        """Seeds of a paper's fine-tuned models, the same for all; empty if it has none."""
+        prefix = f"finetune/{paper}/"
+        names = {stem.rpartition("/")[2] for stem in self.of_papers if stem.startswith(prefix)}
+        return sorted(int(name.removeprefix("seed")) for name in names)
+
+    def seeds_spec(self, paper: str, run: str, rule: str) -> str:
+        """The parameter `spec` of a job that fine-tunes a model for each seed, one after the other
+        (`isotropy.job.jobs`).
+
+        Args:
+            paper: the paper.
+            run: name of the run, without its seed.
+            rule: rule that makes one of them alone, whose wildcards are paper, run and seed.
+        """
         return canonical_json(
             [
-                {
-                    "stem": stem,
-                    "spec": self.spec(stem).model_dump(mode="json"),
-                    "inputs": self.inputs(stem),
+                self._part(stem := finetune.stem(paper, run, seed))
+                | {
+                    "rule": rule,
+                    "wildcards": {"paper": paper, "run": run, "seed": str(seed)},
+                    "inputs": list(self.inputs(stem).items()),  # in the rule's order
                 }
-                for stem in self.batch(folder)
+                for seed in self.seeds(paper)
             ]
         )
+
+    def _part(self, stem: str) -> dict[str, Any]:
+        """One result of a job that makes several: its stem, spec and inputs."""
+        return {
+            "stem": stem,
+            "spec": self.spec(stem).model_dump(mode="json"),
+            "inputs": self.inputs(stem),
+        }
 
     def batch_inputs(self, folder: str) -> list[str]:
         """Files that a job of several results reads, without those that it makes itself."""

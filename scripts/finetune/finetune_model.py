@@ -1,48 +1,55 @@
-"""Fine-tunes one model, and measures its performance and the geometry of each layer."""
+"""Fine-tunes one model, and measures its performance and the geometry of each layer; or one model
+for each seed of a run, which share tokenizer and data.
+"""
+
+from functools import lru_cache
 
 from isotropy.device import pick_device
-from isotropy.finetune.data import read_task_data
+from isotropy.finetune import data, model
 from isotropy.finetune.facts import describe_run
 from isotropy.finetune.measure import Reader, measure
-from isotropy.finetune.model import load_model, load_tokenizer
 from isotropy.finetune.spec import FinetuneSpec
 from isotropy.finetune.train import finetune, require_precision
-from isotropy.job import Job
+from isotropy.job import Job, jobs
 from isotropy.parquet import write_parquet
 
-with Job(snakemake, FinetuneSpec) as job:
-    spec, folder = job.spec, job.input["model"]
+load_tokenizer = lru_cache(maxsize=1)(model.load_tokenizer)
+read_task_data = lru_cache(maxsize=2)(data.read_task_data)  # training and validation data
+
+
+def finetune_and_measure(job: Job[FinetuneSpec]) -> None:
+    """Make one result. All that takes memory on the device goes when this returns."""
+    spec, training, folder = job.spec, job.spec.training, job.input["model"]
     device = pick_device(spec.device)
-    job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
+    exact = device.type == "cpu" and not training.compile
+    job.determinism = "bitwise" if exact else "tolerance"
     job.seeds["training"] = spec.seed
-    require_precision(spec.training, device)
-    tokenizer = load_tokenizer(folder, spec.training.max_length)
+    require_precision(training, device)
+    tokenizer = load_tokenizer(folder, training.max_length)
+    # A sample differs between seeds; all items are the same for all of them.
+    seed = 0 if training.n_train is None else spec.seed
     train = read_task_data(
-        tokenizer, job.input["train_texts"], job.input["train_items"], spec.training, seed=spec.seed
+        tokenizer, job.input["train_texts"], job.input["train_items"], training, seed=seed
     )
     validation = read_task_data(
-        tokenizer, job.input["validation_texts"], job.input["validation_items"], spec.training
+        tokenizer, job.input["validation_texts"], job.input["validation_items"], training
     )
     job.lineage.deviate(spec.departures(train.n_items, train.n_available))
-    pad = tokenizer.pad_token_id
+    pad, task = tokenizer.pad_token_id, train.dataset.task
     n_labels = len(train.dataset.label_names)
-    model, weights = load_model(folder, train.dataset.task, n_labels, spec.seed, pad)
+    network, weights = model.load_model(folder, task, n_labels, spec.seed, pad)
     clustering = None
     if spec.method.kind == "cluster":
         from isotropy.finetune.batch_enhancement import BatchClustering  # loads scikit-learn
 
         clustering = BatchClustering(spec.method, spec.seed)
-        clustering.attach(model)
+        clustering.attach(network)
     steps, job.measurements = finetune(
-        spec, model, train.inputs, pad, device, job.work / device.type
+        spec, network, train.inputs, pad, device, job.work / device.type
     )
     job.measurements["weights"] = weights
-    measured = measure(
-        Reader(model, pad, device, clustering, spec.training.batch_size),
-        train.inputs,
-        validation,
-        spec,
-    )
+    reader = Reader(network, pad, device, clustering, training.batch_size)
+    measured = measure(reader, train.inputs, validation, spec)
     for name in ("layers", "points"):
         with job.write(name) as path:
             write_parquet(path, getattr(measured, name), job.mark)
@@ -55,4 +62,9 @@ with Job(snakemake, FinetuneSpec) as job:
         path.write_text(run.canonical() + "\n", "utf8")
     if "model" in job.output:
         with job.write("model") as path:
-            job.load("kept_model").write(path, job, model, tokenizer, run, measured, validation)
+            job.load("kept_model").write(path, job, network, tokenizer, run, measured, validation)
+
+
+for job in jobs(snakemake, FinetuneSpec):
+    with job:
+        finetune_and_measure(job)

@@ -89,6 +89,40 @@ def test_job_with_several_results_writes_a_record_each(run: Path, project: Path)
     assert 0 < total < time.process_time() + 0.1
 
 
+def test_work_on_finished_results_is_kept_until_all_are_made(run: Path, project: Path) -> None:
+    """Snakemake removes the first result if the second fails: the next job continues its work."""
+    given = snakemake_object(project, "both")
+    parts = [
+        {"stem": stem, "spec": {"text": stem}, "inputs": {}, "wildcards": {"seed": stem}}
+        for stem in ("first", "second")
+    ]
+    given.params.spec = json.dumps([part | {"rule": RULE} for part in parts])
+    names = {"note": "txt", "record": "record.json"}
+    given.output = Named(
+        {n: [f"results/{p['stem']}.{end}" for p in parts] for n, end in names.items()}.items()
+    )
+
+    def make(failing: str) -> None:
+        for job in jobs(given, NoteSpec):
+            with job, job.write("note") as path:
+                job.work.mkdir(parents=True, exist_ok=True)
+                (job.work / "progress").touch()
+                if job.spec.text == failing:
+                    raise IsotropyError("no")
+                path.write_text(job.spec.text)
+
+    with pytest.raises(SystemExit):
+        make(failing="second")
+    assert sorted(path.parts[1] for path in Path("results").rglob("progress")) == [
+        ".first.work",
+        ".second.work",
+    ]
+    make(failing="none")
+    assert not list(Path("results").glob(".*.work"))
+    record = read_record(Path("results/first.record.json"))
+    assert (record.rule, record.wildcards) == (RULE, {"seed": "first"})
+
+
 def test_one_of_several_results_can_be_made_alone(run: Path, project: Path) -> None:
     """With the spec of one result, as in `isotropy audit rerun`."""
     (job,) = jobs(snakemake_object(project, "alone", "text"), NoteSpec)

@@ -180,6 +180,32 @@ def test_configuration_errors_end_the_run_before_the_first_job(checkout: Workflo
     assert not (checkout.folder / "results").exists()
 
 
+def test_seeds_in_one_job_are_the_models_of_single_jobs(smoke_copy: Workflow) -> None:
+    """The first seed's files have the same bytes and record, and can be made again alone. The job
+    asks for the time of all."""
+    run = "finetune/rajaee2021/polarity--all-MiniLM-L6-v2--none"
+    folder = smoke_copy.folder / "results" / run
+    single = {path.name: path.read_bytes() for path in folder.glob("seed0.*")}
+    (smoke_copy.folder / "seeds.yaml").write_text(
+        "compute: {seeds_in_one_job: true}\nrajaee2021: {finetuning: {seeds: [0, 1]}}\n"
+    )
+    seeds = Workflow(smoke_copy.folder, [*smoke_copy.configfiles, "seeds.yaml"])
+    seeds.done("--", f"results/{run}/seed1.json")
+    assert {p.name.replace("seed1", "seed0") for p in folder.glob("seed1.*")} == single.keys()
+    for name, content in single.items():
+        if not name.endswith(".record.json"):
+            assert (folder / name).read_bytes() == content, name
+    before = json.loads(single["seed0.record.json"])
+    records = [json.loads((folder / f"seed{i}.record.json").read_text()) for i in (0, 1)]
+    for key in ("id", "rule", "wildcards", "code", "inputs", "outputs", "lineage", "determinism"):
+        assert records[0][key] == before[key], key
+    assert records[1]["wildcards"]["seed"] == "1"
+    again = audit_by_command(smoke_copy, "rerun", f"results/{run}/seed1.json")
+    assert again.returncode == 0, again.stdout
+    log = (smoke_copy.folder / f"results/logs/{run}.log").read_text()
+    assert log.count("started by rule finetune_model") == 2
+
+
 def test_jobs_take_turns_on_a_gpu(smoke_copy: Workflow) -> None:
     """With one GPU and `jobs_per_gpu: 1`, trajectories are computed one after another, whatever
     cores are free. The GPU is a file; the jobs compute on the CPU."""
