@@ -287,6 +287,27 @@ def test_jobs_share_a_device(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", METHODS)
+def test_compiled_fine_tuning(kind: str, tmp_path: Path) -> None:
+    """Losses and scores of each update with CUDA graphs, beside the model as it is. On the CPU:
+    `tests/unit/test_finetune.py`."""
+    method = METHODS[kind]
+    expected, compiled = (
+        train.finetune(
+            finetune_spec(method, compile=chosen),
+            classifier(),
+            learnable(),
+            0,
+            DEVICE,
+            tmp_path / str(chosen),
+        )[0]
+        for chosen in (False, True)
+    )
+    for column in ("loss", "score"):
+        np.testing.assert_allclose(compiled[column], expected[column], atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", METHODS)
 def test_loops_run_where_waiting_is_an_error(kind: str, model_folders: Path) -> None:
     """torch raises an error for each operator that waits for the GPU."""
     method = METHODS[kind]
