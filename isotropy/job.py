@@ -221,7 +221,9 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         if error is None:
             try:
                 self._write_record()
-                if not self._keeps_work:
+                if self._keeps_work:
+                    self._unlock()
+                else:
                     self._clear_up()
                 return
             except Exception as failure:
@@ -282,11 +284,14 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         for path in self.work.parent.iterdir():
             if path.name != LOCK:  # the lock is kept until the rest of the folder is removed
                 shutil.rmtree(path, ignore_errors=True)
-        assert self._lock is not None
-        self._lock.close()
+        self._unlock()
         with suppress(OSError):
             (self.work.parent / LOCK).unlink()
             self.work.parent.rmdir()
+
+    def _unlock(self) -> None:
+        assert self._lock is not None
+        self._lock.close()
 
     def _start_log(self) -> None:
         path = Path(self._snakemake.log[0])

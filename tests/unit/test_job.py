@@ -20,6 +20,7 @@ import pytest
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, read_json, write_json
 from isotropy.job import Job, jobs
+from isotropy.locks import LOCK, lock_file
 from isotropy.provenance.audit import verify
 from isotropy.provenance.environment import packages
 from isotropy.provenance.lineage import Lineage
@@ -102,11 +103,16 @@ def test_work_on_finished_results_is_kept_until_all_are_made(run: Path, project:
         {n: [f"results/{p['stem']}.{end}" for p in parts] for n, end in names.items()}.items()
     )
 
+    first_lock = Path("results/.first.work") / LOCK
+
     def make(failing: str) -> None:
         for job in jobs(given, NoteSpec):
             with job, job.write("note") as path:
                 job.work.mkdir(parents=True, exist_ok=True)
                 (job.work / "progress").touch()
+                if job.spec.text == "second":  # the first is not shown as running any more
+                    with first_lock.open() as stream:
+                        lock_file(stream, wait=False)
                 if job.spec.text == failing:
                     raise IsotropyError("no")
                 path.write_text(job.spec.text)
