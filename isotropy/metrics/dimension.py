@@ -55,6 +55,7 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     points = as_points(X, min_points=3, min_dims=1, in_place=True).detach()
     if (distinct := _mask_of_distinct(points, "two_nn")) is not None:
         points = points[distinct.to(points.device)]
+    points = scaled(points)
     two_nearest = (
         _two_nearest_distances(points)
         if has_kernels(points)
@@ -74,7 +75,7 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     # A coordinate is rounded, so the difference of two distances is, too
     rounding = 4 * torch.finfo(points.dtype).eps * math.sqrt(points.shape[1])
     gaps = two_nearest[fitted, 1] - two_nearest[fitted, 0]
-    if (gaps <= rounding * float(scaled(points).abs().amax())).all():
+    if (gaps <= rounding * float(points.abs().amax())).all():
         raise ValueError(
             "two_nn needs neighbours at different distances; both are equally far from each of "
             f"{n_fitted} points"
@@ -264,21 +265,14 @@ def _mask_of_distinct(points: torch.Tensor, caller: str) -> torch.Tensor | None:
     """Return a mask, shape (n,), of the points that do not repeat an earlier one, and warn of those
     that do; None if none does.
     """
-    rows = points.cpu().numpy()
     # Only rows with equal hashes are compared; all others are neither sorted nor copied.
-    width = rows.shape[1] * rows.dtype.itemsize // 4
-    factors = np.random.default_rng(0).integers(1, 2**63, width, dtype=np.uint64) * np.uint64(
-        2
-    ) + np.uint64(1)
-    digests = np.empty(len(rows), dtype=np.uint64)
-    for start in range(0, len(rows), ROWS_PER_BLOCK):
-        block = np.ascontiguousarray(rows[start : start + ROWS_PER_BLOCK] + 0.0)  # -0.0 becomes 0.0
-        digests[start : start + len(block)] = block.view(np.uint32).astype(np.uint64) @ factors
+    digests = row_digests(points) if points.is_cpu else row_digests_by_torch(points).cpu().numpy()
     _, first, counts = np.unique(digests, return_index=True, return_counts=True)
-    if len(first) == len(rows):
+    if len(first) == len(points):
         return None
     candidates = np.flatnonzero(np.isin(digests, digests[first[counts > 1]]))
-    keys = np.ascontiguousarray(rows[candidates] + 0.0)
+    rows = torch.from_numpy(candidates).to(points.device)
+    keys = np.ascontiguousarray((points[rows] + 0.0).cpu().numpy())
     _, first = np.unique(
         keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1),
         return_index=True,
@@ -287,12 +281,43 @@ def _mask_of_distinct(points: torch.Tensor, caller: str) -> torch.Tensor | None:
     if not len(repeated):
         return None
     warnings.warn(
-        f"{caller}: {len(repeated)} of {len(rows)} points repeat another and were left out",
+        f"{caller}: {len(repeated)} of {len(points)} points repeat another and were left out",
         stacklevel=3,
     )
-    distinct = torch.ones(len(rows), dtype=torch.bool)
+    distinct = torch.ones(len(points), dtype=torch.bool)
     distinct[torch.from_numpy(repeated)] = False
     return distinct
+
+
+def row_digests(points: torch.Tensor) -> np.ndarray:
+    """Return a hash of each row, shape (n,), uint64, on the CPU: a sum, modulo 2^64, of its words
+    of 32 bits times random odd factors. 0.0 and -0.0 are the same.
+    """
+    rows, factors = points.numpy(), _hash_factors(points)
+    digests = np.empty(len(rows), dtype=np.uint64)
+    for start in range(0, len(rows), ROWS_PER_BLOCK):
+        block = np.ascontiguousarray(rows[start : start + ROWS_PER_BLOCK] + 0.0)  # -0.0 becomes 0.0
+        digests[start : start + len(block)] = block.view(np.uint32).astype(np.uint64) @ factors
+    return digests
+
+
+def row_digests_by_torch(points: torch.Tensor) -> torch.Tensor:
+    """Same as `row_digests`, in plain torch, on any device: int64, and other values, since words
+    have a sign here. A GPU is not waited for.
+    """
+    factors = torch.from_numpy(_hash_factors(points).view(np.int64))
+    factors = factors.to(points.device, non_blocking=True)
+    blocks = torch.split(points, ROWS_PER_BLOCK)  # a GPU has no product of matrices of integers
+    words = ((block + 0.0).contiguous().view(torch.int32) for block in blocks)
+    return torch.cat([(part * factors).sum(dim=1) for part in words])
+
+
+def _hash_factors(points: torch.Tensor) -> np.ndarray:
+    """Return random odd numbers, one for each word of 32 bits of a row, uint64."""
+    width = points.shape[1] * points.element_size() // 4
+    random = np.random.default_rng(0).integers(1, 2**63, width, dtype=np.uint64)
+    factors: np.ndarray = random * np.uint64(2) + np.uint64(1)
+    return factors
 
 
 def _two_nearest_distances(points: torch.Tensor) -> np.ndarray:

@@ -34,8 +34,8 @@ def coordinate_scale(points: torch.Tensor) -> float:
     """Return the number to divide a cloud by so that squares of its coordinates stay in the float
     range: 1, or if they do not, the largest coordinate.
     """
-    smallest, largest = torch.aminmax(points)
-    extent = max(-float(smallest), float(largest))
+    smallest, largest = torch.stack(torch.aminmax(points)).tolist()  # a GPU is waited for once
+    extent = max(-smallest, largest)
     return 1.0 if not extent or _TINY < extent < _HUGE else extent
 
 

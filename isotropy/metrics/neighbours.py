@@ -1,11 +1,13 @@
 """Exact nearest neighbours: distances to the k nearest points of a cloud.
 
 The search compares squared distances from matrix products in single precision. The distances found
-are then corrected, and the search is repeated where rounding could have hidden a nearer point.
+are then corrected, and the search is repeated where rounding could have hidden a nearer point. On a
+GPU all of it is done there: what is read back in between is which rows are not done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,9 +26,12 @@ NEIGHBOURS_AT_ONCE = 2**23  # neighbours of all rows that are searched together
 QUERIES, POINTS = 512, 1024  # per block on the CPU: its products fit into the cache
 STRIP = 128  # products that are compared together
 GPU_ROWS = 2048  # queries at a time
+GPU_DIFFERENCES = 2**25  # coordinates of differences at a time
 
 # `fastmath` lets the comparison be vectorized: all values are finite.
 _compiled = kernel(nogil=True, fastmath=True, error_model="numpy")
+Search = Callable[[torch.Tensor, torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]]
+Correct = Callable[..., torch.Tensor]
 
 
 def nearest_distances(
@@ -49,22 +54,51 @@ def nearest_distances(
         Distances in ascending order, shape (m, k), float64: to neighbours among all points, and to
         neighbours among the eligible points.
     """
+    if not points.is_cpu:
+        return nearest_distances_on_gpu(points, k, rows, eligible)
+    search = search_on_cpu if has_kernels(points) else search_by_torch
+    return _nearest_distances(points, k, rows, eligible, search, _correct_distances)
+
+
+def nearest_distances_on_gpu(
+    points: torch.Tensor, k: int, rows: torch.Tensor, eligible: torch.Tensor | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute `nearest_distances` on the device of the points, which is waited for once per search
+    and for the results. It is correct on the CPU, too, where the tests run it.
+    """
+    rows = rows.to(points.device, non_blocking=True)
+    if eligible is not None:
+        eligible = eligible.to(points.device, non_blocking=True)
+    return _nearest_distances(points, k, rows, eligible, search_by_torch, _recompute_distances)
+
+
+def _nearest_distances(
+    points: torch.Tensor,
+    k: int,
+    rows: torch.Tensor,
+    eligible: torch.Tensor | None,
+    search: Search,
+    correct: Correct,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute `nearest_distances` by a search, `search_on_cpu` or `search_by_torch`, and a
+    correction, `_correct_distances` or `_recompute_distances`. All tensors are on one device.
+    """
     points = scaled(points)
-    cloud = centred(points)
-    search = search_on_cpu if has_kernels(cloud) else search_by_torch
-    norms = squared_norms(cloud).cpu().float()
+    cloud, device = centred(points), points.device
+    norms = squared_norms(cloud).float()
     results = [
-        torch.empty(len(rows), k, dtype=torch.float64) for _ in range(1 if eligible is None else 2)
+        torch.empty(len(rows), k, dtype=torch.float64, device=device)
+        for _ in range(1 if eligible is None else 2)
     ]
-    pending = torch.arange(len(rows))
+    pending = torch.arange(len(rows), device=device)
     n_searched = min(len(cloud) - 1, k + max(MIN_EXTRA_NEIGHBOURS, k // 8))
     while len(pending):
         unfinished = []
         for part in torch.split(pending, max(1, NEIGHBOURS_AT_ONCE // n_searched)):
             query_rows = rows[part]
             squared, neighbours = search(cloud, query_rows, n_searched)
-            corrected = _correct_distances(points, query_rows, squared, neighbours, norms)
-            done = torch.ones(len(part), dtype=torch.bool)
+            corrected = correct(points, query_rows, squared, neighbours, norms)
+            done = torch.ones(len(part), dtype=torch.bool, device=device)
             for result, mask in zip(results, (None, eligible), strict=False):
                 candidates = (
                     corrected
@@ -76,9 +110,13 @@ def nearest_distances(
                 max_norm = norms[query_rows].sqrt() + closest[:, -1].sqrt()
                 error = ROUNDING_ERROR * (norms[query_rows] + max_norm.square())
                 done &= closest[:, -1] + error <= squared.amax(dim=1) - error
-            unfinished.append(part[~done & (n_searched < len(cloud) - 1)])
-        pending, n_searched = torch.cat(unfinished), min(len(cloud) - 1, 4 * n_searched)
-    return results[0].numpy(), results[-1].numpy()
+            unfinished.append(~done)
+        if n_searched == len(cloud) - 1:
+            break
+        pending = pending[torch.cat(unfinished)]  # a GPU is waited for
+        n_searched = min(len(cloud) - 1, 4 * n_searched)
+    arrays = [result.cpu().numpy() for result in results]
+    return arrays[0], arrays[-1]
 
 
 def _correct_distances(
@@ -96,8 +134,27 @@ def _correct_distances(
     corrected = squared.clamp(min=0).double()
     pairs = max(1, 2**22 // points.shape[1])
     for a, b in zip(torch.split(i, pairs), torch.split(j, pairs), strict=True):
-        difference = points[rows[a].to(points.device)] - points[neighbours[a, b].to(points.device)]
-        corrected[a, b] = torch.linalg.vector_norm(difference, dim=1).double().cpu() ** 2
+        difference = points[rows[a]] - points[neighbours[a, b]]
+        corrected[a, b] = torch.linalg.vector_norm(difference, dim=1).double() ** 2
+    return corrected
+
+
+def _recompute_distances(
+    points: torch.Tensor,
+    rows: torch.Tensor,
+    squared: torch.Tensor,
+    neighbours: torch.Tensor,
+    norms: torch.Tensor,
+) -> torch.Tensor:
+    """Same as `_correct_distances`, but of all pairs: on a GPU that costs less than waiting for the
+    positions of those that lost digits.
+    """
+    corrected = torch.empty(squared.shape, dtype=torch.float64, device=squared.device)
+    n_rows = max(1, GPU_DIFFERENCES // (squared.shape[1] * points.shape[1]))
+    for start in range(0, len(rows), n_rows):
+        part = slice(start, start + n_rows)
+        differences = points[rows[part], None] - points[neighbours[part]]
+        corrected[part] = torch.linalg.vector_norm(differences, dim=2).double() ** 2
     return corrected
 
 
@@ -130,16 +187,15 @@ def search_on_cpu(
 def search_by_torch(
     cloud: torch.Tensor, rows: torch.Tensor, k: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Same as `search_on_cpu`, in plain torch, block by block, on any device."""
+    """Same as `search_on_cpu`, in plain torch, block by block, on any device, that of the rows; a
+    GPU is not waited for.
+    """
     base = cloud.float()
     norms = squared_norms(base)
     parts = []
     for part in torch.split(rows, GPU_ROWS):
-        query_rows = part.to(cloud.device)
-        squared = torch.addmm(norms, base[query_rows], base.T, alpha=-2).add_(
-            norms[query_rows, None]
-        )
-        parts.append([t.cpu() for t in torch.topk(squared, k + 1, largest=False)])
+        squared = torch.addmm(norms, base[part], base.T, alpha=-2).add_(norms[part, None])
+        parts.append(torch.topk(squared, k + 1, largest=False))
     return _without_self(torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts]), rows)
 
 
@@ -149,10 +205,11 @@ def _without_self(
     """Drop each query point from its own k + 1 neighbours, or the last neighbour if equal points
     have displaced it.
     """
+    columns = torch.arange(neighbours.shape[1], device=neighbours.device)
     is_self = neighbours == rows[:, None]
-    is_self[~is_self.any(dim=1), -1] = True
-    shape = (len(rows), neighbours.shape[1] - 1)
-    return squared[~is_self].reshape(shape), neighbours[~is_self].reshape(shape)
+    dropped = torch.where(is_self, columns, columns[-1]).amin(dim=1, keepdim=True)
+    kept = columns[:-1] + (columns[:-1] >= dropped)
+    return squared.gather(1, kept), neighbours.gather(1, kept)
 
 
 @_compiled

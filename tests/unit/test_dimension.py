@@ -127,8 +127,109 @@ def test_sampled_queries_have_neighbours_among_all_points() -> None:
         lid_mle_samples(np.vstack([BALL, np.repeat(BALL[:1], 10**5, axis=0)]), 30, n_queries=2)
 
 
+def take_gpu_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run on the CPU what runs on a GPU."""
+    monkeypatch.setattr(module, "has_kernels", lambda points: False)
+    monkeypatch.setattr(module, "nearest_distances", neighbours.nearest_distances_on_gpu)
+    monkeypatch.setattr(module, "row_digests", lambda x: module.row_digests_by_torch(x).numpy())
+
+
+@pytest.fixture
+def gpu_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run on the CPU what runs on a GPU, in many parts."""
+    take_gpu_path(monkeypatch)
+    monkeypatch.setattr(neighbours, "GPU_ROWS", 100)
+    monkeypatch.setattr(neighbours, "GPU_DIFFERENCES", 10_000)
+    monkeypatch.setattr(neighbours, "NEIGHBOURS_AT_ONCE", 20_000)
+
+
+def near_and_equal(cloud: np.ndarray) -> np.ndarray:
+    """Return a cloud with groups of points 1e-9 and 1e-4 apart, and with equal points."""
+    cloud = cloud.copy()
+    cloud[100:130] = cloud[100] + 1e-9 * RNG.standard_normal((30, cloud.shape[1]))
+    cloud[200:230] = cloud[200] + 1e-4 * RNG.standard_normal((30, cloud.shape[1]))
+    cloud[300:310] = cloud[300]
+    return cloud
+
+
+@pytest.mark.usefixtures("gpu_path")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", [*CLOUDS, "ties", "near and equal", "an outlier", "far apart"])
+def test_neighbours_on_a_gpu_equal_brute_force(name: str, dtype: torch.dtype) -> None:
+    """All distances, in float64, of the same rounded cloud; also to eligible neighbours."""
+    clouds = CLOUDS | {
+        "ties": RNG.integers(-4, 5, (600, 4)).astype(np.float64),
+        "near and equal": near_and_equal(BALL),
+        "an outlier": np.vstack([1000 * BALL[:1], BALL[1:]]),
+        "far apart": np.vstack([BALL + 1e4, BALL[:50] - 1e4]),
+    }
+    points = torch.from_numpy(clouds[name]).to(dtype)
+    points = points if dtype == torch.float64 else points.float()  # as `as_points`
+    rows, eligible = torch.from_numpy(RNG.permutation(len(points))[:350]), RNG.random(len(points))
+    mask = eligible < 0.7
+    exact = cdist(points[rows].double(), points.double())
+    exact[np.arange(len(rows)), rows] = np.inf
+    for k in (2, 25):
+        results = neighbours.nearest_distances_on_gpu(points, k, rows, torch.from_numpy(mask))
+        for result, among in zip(results, (exact, np.where(mask, exact, np.inf)), strict=True):
+            expected = np.sort(among, axis=1)[:, :k]
+            assert np.allclose(result, expected, rtol=20 * torch.finfo(points.dtype).eps, atol=0)
+
+
+@pytest.mark.usefixtures("gpu_path")
+@pytest.mark.filterwarnings("ignore:.*points repeat")
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, dtype) for name in CLOUDS for dtype in (torch.float64, torch.float32)),
+        ("near and equal", torch.float64),  # unit vectors in float32 would merge near points
+    ],
+)
+def test_dimensions_on_a_gpu(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside float64 of the same rounded cloud on the CPU."""
+    points = torch.from_numpy((CLOUDS | {"near and equal": near_and_equal(BALL)})[name]).to(dtype)
+    functions = (
+        two_nn,
+        lambda x: lid_mle(x, 20),
+        lambda x: lid_mle(x, 20, squared=True, repeated="keep"),
+        lambda x: lid_mle(x, 20, metric="cosine"),
+        lambda x: module.lid_mle_estimates(x, 20, n_queries=400),
+    )
+    values = [function(points) for function in functions]
+    monkeypatch.undo()
+    tolerance = 2000 * torch.finfo(dtype).eps
+    for value, function in zip(values, functions, strict=True):
+        assert value == pytest.approx(function(points.double()), rel=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:.*points repeat")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_repeated_points_by_hashes_of_a_gpu(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where rows differ in the sign of a zero, or in the last digit."""
+    repeated = torch.from_numpy(near_and_equal(BALL)).to(dtype)
+    zeros = torch.from_numpy(RNG.integers(-1, 2, (500, 4))).to(dtype)
+    zeros[::2] *= -1
+    last_digit = torch.nextafter(repeated, torch.full_like(repeated, 9))
+    clouds = repeated, zeros, torch.cat([repeated, last_digit]), torch.from_numpy(PLANE).to(dtype)
+    expected = [np.unique(cloud.numpy() + 0.0, axis=0).shape[0] for cloud in clouds]
+    on_cpu = [module._mask_of_distinct(cloud, "test") for cloud in clouds]
+    take_gpu_path(monkeypatch)
+    for cloud, mask, n in zip(clouds, on_cpu, expected, strict=True):
+        on_gpu = module._mask_of_distinct(cloud, "test")
+        if mask is None:
+            assert on_gpu is None
+            assert n == len(cloud)
+        else:
+            assert torch.equal(on_gpu, mask)  # type: ignore[arg-type]
+            assert int(mask.sum()) == n
+
+
 def test_gpu_path_of_the_search_equals_the_cpu_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The GPU path is run on the CPU."""
+    """The search of a GPU is run on the CPU, with the CPU's correction."""
     monkeypatch.setattr(neighbours, "search_on_cpu", neighbours.search_by_torch)
     by_torch = lid_mle_samples(BALL, 30)
     monkeypatch.undo()

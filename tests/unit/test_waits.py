@@ -20,7 +20,7 @@ from isotropy.finetune import train
 from isotropy.finetune.data import collate
 from isotropy.finetune.spec import Method
 from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.metrics import isoscore_star, moving, silhouettes
+from isotropy.metrics import isoscore_star, lid_mle, moving, neighbours, silhouettes, two_nn
 from isotropy.metrics.moving import interpolated_silhouettes
 from isotropy.optimize.descent import Descent, Items
 from isotropy.optimize.evaluator import Evaluator
@@ -28,6 +28,7 @@ from isotropy.optimize.windows import Windows
 from tests.unit.factories import ISTAR, learnable_inputs, optimize_spec, tiny
 from tests.unit.factories import finetune_spec as spec
 from tests.unit.test_architectures import make_encoder
+from tests.unit.test_dimension import take_gpu_path
 
 CPU = torch.device("cpu")
 COSREG = Method(kind="cosreg", strength=1.0)
@@ -239,3 +240,25 @@ def test_sums_of_distances_on_a_gpu(
             interpolated, label_codes, torch.bincount(label_codes)
         )
         assert torch.allclose(by_torch, direct, atol=1e-12)
+
+
+def test_neighbours_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU is waited for once per search, however many parts it has, and for what is checked
+    before and after it: 7 times for TwoNN, 5 for the local dimension."""
+    take_gpu_path(monkeypatch)
+    monkeypatch.setattr(neighbours, "GPU_ROWS", 100)
+    monkeypatch.setattr(neighbours, "NEIGHBOURS_AT_ONCE", 2000)
+    rng = np.random.default_rng(0)
+    X = torch.from_numpy(rng.standard_normal((700, 12)))
+    close = X.clone()
+    close[100:105] = close[100] + 1e-7 * X[100:105]
+    clumps = (1e-4 * X + X[rng.integers(0, 8, 700)]).float()
+    for points, most_searches in ((X, 1), (close, 1), (clumps, 3)):
+        for estimate, n_checks, n_scales in ((two_nn, 2, 2), (lambda x: lid_mle(x, 3), 1, 1)):
+            with Waits() as waits:
+                estimate(points)
+            # "numpy": the results, which are on the CPU, and hashes of rows
+            expected = {"_local_scalar_dense": n_checks, "tolist": n_scales, "cpu": 1, "numpy": 2}
+            n_searches = waits.counts.pop("index")
+            assert waits.counts == expected
+            assert n_searches == 1 if most_searches == 1 else 1 < n_searches <= most_searches
