@@ -32,6 +32,7 @@ from isotropy.similarity.spec import CLUSTERED, ClassifySpec, SimilaritySpec, Tu
 from isotropy.sources.fetch import FetchSpec
 from isotropy.sources.sizes import ModelSize, Positive, TextsSize, VectorsSize
 from isotropy.spec import Spec, Strict, first_mistake
+from isotropy.workflow.gpu_memory import CONTEXT, LONGEST, encoding_memory, training_memory
 from isotropy.workflow.plan import Plan
 
 Work = Literal[
@@ -91,6 +92,8 @@ class Cost(NamedTuple):
     """Size of its outputs in bytes."""
     memory: float
     """Largest memory in bytes."""
+    gpu_memory: float
+    """Largest memory on a GPU in bytes, if the job computes on one; 0 for a job that never does."""
 
 
 def read_rates(path: Path) -> Rates:
@@ -120,6 +123,8 @@ class Needs(NamedTuple):
     """Size of its outputs in bytes."""
     memory: float
     """Memory of its data in bytes."""
+    gpu_memory: float = 0
+    """Memory of its data on a GPU in bytes, if it computes on one."""
 
 
 # Stand for unknown sizes. Not validated, since the registry accepts no sizes of zero.
@@ -148,10 +153,9 @@ class CostModel:
         """Cost of the job of one result, given its stem."""
         spec = self.plan.spec(stem)
         needs = _needs(spec, self)
-        gpu = (
-            not self.merges(spec)
-            and getattr(getattr(spec, "tokens", spec), "device", "cpu") == "cuda"
-        )
+        device = getattr(getattr(spec, "tokens", spec), "device", "cpu")
+        device = "cpu" if self.merges(spec) else device
+        gpu = device == "cuda"
         seconds, sharing = 0.0, self._share_a_start(stem, spec)
         for kind, amount in needs.work.items():
             rate = self.rates.rates[kind]
@@ -160,7 +164,8 @@ class CostModel:
         if stem in self.plan.kept and isinstance(spec, FinetuneSpec):
             disk += GIGA * self.model(spec.model).gigabytes
         seconds *= self.scale.get((stage_of(stem), gpu), self.scale.get(("all", gpu), 1.0))
-        return Cost(gpu, seconds, disk, PROCESS_BYTES + needs.memory)
+        gpu_memory = 0 if device == "cpu" else CONTEXT + needs.gpu_memory
+        return Cost(gpu, seconds, disk, PROCESS_BYTES + needs.memory, gpu_memory)
 
     def _share_a_start(self, stem: str, spec: Spec) -> int:
         """Number of results that the process which makes this one makes, where it takes time to
@@ -305,7 +310,8 @@ def _(spec: EmbedSpec, costs: CostModel) -> Needs:
     texts, model = costs.texts(spec.dataset), costs.model(spec.model)
     size = 4 * texts * model.width
     work = 2e6 * model.weights * costs.tokens(spec.dataset, texts)
-    return Needs({"encode": work}, size, _model_memory(model) + 2 * size)
+    gpu_memory = encoding_memory(model, spec.token_budget, spec.dtype, n_states=0)
+    return Needs({"encode": work}, size, _model_memory(model) + 2 * size, gpu_memory)
 
 
 @_needs.register(TokensSpec)
@@ -320,7 +326,11 @@ def _(spec: TokensSpec | ShardSpec, costs: CostModel) -> Needs:
         return Needs({"read": tokens}, size, 0)
     # Shards are removed once they are merged
     disk = 0 if isinstance(spec, ShardSpec) else size
-    return Needs({"encode": 2e6 * model.weights * tokens}, disk, _model_memory(model))
+    gpu_memory = encoding_memory(
+        model, tokens_spec.token_budget, tokens_spec.dtype, n_states=model.layers + 1
+    )
+    work = 2e6 * model.weights * tokens
+    return Needs({"encode": work}, disk, _model_memory(model), gpu_memory)
 
 
 @_needs.register
@@ -348,7 +358,7 @@ def _(spec: OptimizeSpec, costs: CostModel) -> Needs:
     # these at each step of a window.
     at_once = 12.0 if sampled else 12.0 + 4 * (NODES + 1)
     memory = GIGA / 2 + 24.0 * texts * width + at_once * measured * width * columns
-    return Needs({"optimize_sampled" if sampled else "optimize": work}, 1e6, memory)
+    return Needs({"optimize_sampled" if sampled else "optimize": work}, 1e6, memory, memory)
 
 
 @_needs.register
@@ -369,7 +379,22 @@ def _(spec: FinetuneSpec, costs: CostModel) -> Needs:
     )
     memory = _model_memory(model) + states + 4 * n_validation * model.width * (model.layers + 1)
     work: dict[Work, float] = {"train": trained, "update": updates, "encode": read, "score": pairs}
-    return Needs(work, 2e6, memory)
+    return Needs(work, 2e6, memory, _finetuning_gpu_memory(spec, costs))
+
+
+def _finetuning_gpu_memory(spec: FinetuneSpec, costs: CostModel) -> float:
+    """Memory of fine-tuning on a GPU in bytes: that of the batch with the longest text."""
+    model, training = costs.model(spec.model), spec.training
+    longest: float = training.max_length
+    if not training.pad_to_max_length:
+        mean = costs.tokens(spec.train, 1) * costs.columns(spec.train)
+        longest = min(LONGEST * mean, longest)
+    penalized_layers = 0
+    if spec.method.strength is not None:
+        penalized_layers = model.layers if spec.method.layers == "all" else 1
+    return training_memory(
+        model, training.batch_size * longest, training.precision, penalized_layers
+    )
 
 
 @_needs.register
@@ -454,7 +479,35 @@ def _(spec: ClassifySpec, costs: CostModel) -> Needs:
     )
     size = items * spec.max_length * costs.model(spec.embedding).width
     work = size * len(spec.seeds) * (2 * len(spec.methods) - 1)
-    return Needs({"classify": work}, 1e6, 24 * size)
+    model = costs.model(spec.embedding)
+    gpu_memory = encoding_memory(model, spec.token_budget, spec.dtype, n_states=model.layers + 1)
+    return Needs({"classify": work}, 1e6, 24 * size, gpu_memory)
+
+
+def gpu_memory_warning(costs: CostModel, stems: Iterable[str], available: float) -> str | None:
+    """Say which job, of those of some results, takes most of a GPU's memory, if it takes more than
+    there is by its estimate.
+
+    Args:
+        costs: the estimates.
+        stems: results that jobs are about to make.
+        available: memory of a GPU, in MB.
+
+    Returns:
+        The job, its estimate and what to change; None if each job has enough.
+    """
+    estimates = {stem: costs.cost(stem).gpu_memory / 10**6 for stem in stems}
+    exceeding = [stem for stem, estimate in estimates.items() if estimate > available]
+    if not exceeding:
+        return None
+    largest = max(exceeding, key=estimates.__getitem__)
+    others = f", as do {len(exceeding) - 1:,} other jobs" if len(exceeding) > 1 else ""
+    return (
+        f"{largest} needs more memory than a GPU of this machine has{others}: about "
+        f"{estimates[largest]:,.0f} MB of {available:,.0f} MB. It asks for a whole GPU and may run "
+        "out of memory: set a smaller batch_size (compute.token_budget for embeddings), or "
+        "precision: bfloat16 (compute.dtype)"
+    )
 
 
 class Total(NamedTuple):
@@ -470,6 +523,8 @@ class Total(NamedTuple):
     """Gigabytes of all outputs."""
     memory: float
     """Gigabytes of memory of the largest job."""
+    gpu_memory: float
+    """The same of a GPU's memory; 0 without jobs that ask for a GPU."""
 
 
 def stage_of(stem: str) -> str:
@@ -492,5 +547,8 @@ def totals(costs: CostModel, stems: Iterable[str]) -> dict[str, Total]:
 def _total(costs: list[Cost]) -> Total:
     gpu, cpu = ([c.seconds / 3600 for c in costs if c.gpu is on] for on in (True, False))
     disk, memory = sum(c.disk for c in costs), max((c.memory for c in costs), default=0)
+    gpu_memory = max((c.gpu_memory for c in costs if c.gpu), default=0)
     longest = max(gpu + cpu, default=0)
-    return Total(len(costs), sum(gpu), sum(cpu), longest, disk / GIGA, memory / GIGA)
+    return Total(
+        len(costs), sum(gpu), sum(cpu), longest, disk / GIGA, memory / GIGA, gpu_memory / GIGA
+    )
