@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 DEVICES = Path("/dev")
+QUERY = "--query-gpu=index,uuid,mig.mode.current,memory.total"
+MEGABYTES = 2**20 / 10**6  # in a MiB, the unit of nvidia-smi
+SECONDS = 30  # nvidia-smi may first start the driver of each GPU
 
 
 def count_gpus() -> int:
@@ -16,3 +21,36 @@ def count_gpus() -> int:
         return n_devices
     chosen = [name for name in visible.split(",") if name.strip() not in ("", "-1")]
     return min(n_devices, len(chosen))
+
+
+def gpu_memory() -> list[int]:
+    """Return the memory in MB of each GPU that a job on this machine could use, as nvidia-smi
+    reports it; empty if that is not known for all of them, as for parts of a GPU (MIG).
+    """
+    command = shutil.which("nvidia-smi")
+    if command is None or not count_gpus():
+        return []
+    try:
+        answer = subprocess.run(
+            [command, QUERY, "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=SECONDS,
+        )
+        rows = [[field.strip() for field in line.split(",")] for line in answer.stdout.splitlines()]
+        memory = [
+            int(int(mib) * MEGABYTES)
+            for index, uuid, mig, mib in rows
+            if mig != "Enabled" and _is_visible(index, uuid)
+        ]
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return []
+    return memory if len(memory) == count_gpus() else []
+
+
+def _is_visible(index: str, uuid: str) -> bool:
+    """Return whether CUDA_VISIBLE_DEVICES has a GPU, by its number or the beginning of its UUID."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [name.strip() for name in visible.split(",")] if visible is not None else [index]
+    return any(name and (name == index or uuid.startswith(name)) for name in names)

@@ -61,3 +61,47 @@ def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.Monk
     for visible, n in (("", 0), ("-1", 0), ("1", 1), ("0,1", 2), ("GPU-a,GPU-b,GPU-c", 2)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         assert gpus.count_gpus() == n
+
+
+STAND_IN = """#!/bin/sh
+# Stand-in for nvidia-smi: two GPUs of 80 and 24 GB.
+echo "0, GPU-a1, {mig}, 81559"
+echo "1, GPU-b2, [N/A], {memory}"
+"""
+
+
+def test_memory_of_gpus_is_read_without_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In MB, of the GPUs that are visible; not known without nvidia-smi, or for parts of a GPU."""
+    for name in ("nvidia0", "nvidia1"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(gpus, "DEVICES", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpus.gpu_memory() == []
+    command = tmp_path / "nvidia-smi"
+    command.write_text(STAND_IN.format(mig="Disabled", memory=24576))
+    command.chmod(0o755)
+    first, second = 81559 * 2**20 // 10**6, 24576 * 2**20 // 10**6
+    assert gpus.gpu_memory() == [first, second]
+    for visible, memory in (
+        ("0", [first]),
+        ("GPU-b", [second]),
+        ("1, 0", [first, second]),
+        ("", []),
+        ("-1", []),
+        ("0,MIG-c3", []),
+    ):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert gpus.gpu_memory() == memory, visible
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    for mistake in (
+        STAND_IN.format(mig="Enabled", memory=24576),
+        STAND_IN.format(mig="Disabled", memory="[N/A]"),
+        "#!/bin/sh\necho 'No devices were found'\n",
+        "#!/bin/sh\nexit 9\n",
+        "not a program",
+    ):
+        command.write_text(mistake)
+        assert gpus.gpu_memory() == [], mistake
