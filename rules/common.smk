@@ -5,6 +5,7 @@ Needs: the merged configuration. Gives: no files; mistakes in the configuration 
 before the first job.
 """
 
+import logging
 import os
 import subprocess
 import sys
@@ -53,7 +54,7 @@ if not patches.is_module(workflow):
 from isotropy.context import shard_stems
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX
-from isotropy.gpus import count_gpus
+from isotropy.gpus import count_gpus, gpu_memory
 from isotropy.job import JOB_OUTPUT
 from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
@@ -64,7 +65,7 @@ from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import find_record
 from isotropy.sources import formats
 from isotropy.workflow.config import load_study
-from isotropy.workflow.costs import CostModel, read_rates
+from isotropy.workflow.costs import CostModel, gpu_memory_warning, read_rates
 from isotropy.workflow.plan import Plan
 from isotropy.workflow.progress import WorkProgress
 from isotropy.workflow.summary import summarize
@@ -310,7 +311,7 @@ def page_modules(wildcards):
     )
 
 
-def gpus():
+def gpus(wildcards=None):
     """Return the number of GPUs that a job requests: with `auto`, one if this machine has some."""
     device = CONFIG.compute.device
     return 1 if device == "cuda" or (device == "auto" and count_gpus()) else 0
@@ -355,14 +356,33 @@ def estimated_cost(stem):
     return COSTS.cost(stem)
 
 
+def with_margin(estimate):
+    """Return the memory in MB to request for an estimate in bytes: half as much again, and 1 GB."""
+    return 500 * ceil((1.5 * estimate / 10**6 + 1000) / 500)
+
+
 def memory_for(stem):
-    """Return the resource function `mem_mb` for a stem with wildcards: half as much again as is
-    estimated, and 1 GB; doubled with each attempt.
+    """Return the resource function `mem_mb` for a stem with wildcards: the estimate with a margin;
+    doubled with each attempt.
     """
 
     def memory(wildcards):
-        estimate = estimated_cost(fill_wildcards(stem, wildcards)).memory / 10**6
-        return 500 * ceil((1.5 * estimate + 1000) / 500)
+        return with_margin(estimated_cost(fill_wildcards(stem, wildcards)).memory)
+
+    return doubles_with_attempt(memory)
+
+
+def gpu_memory_for(stem, n_gpus=gpus):
+    """Return the resource function `gpu_mem_mb` for a stem with wildcards, with the same margin;
+    doubled with each attempt. 0 for a job that requests no GPU.
+
+    `n_gpus` is the rule's function of the wildcards for `gpu`.
+    """
+
+    def memory(wildcards):
+        if not n_gpus(wildcards):
+            return 0
+        return with_margin(estimated_cost(fill_wildcards(stem, wildcards)).gpu_memory)
 
     return doubles_with_attempt(memory)
 
@@ -383,7 +403,7 @@ def minutes_for(stem, times=1):
 def start_run():
     """Record the start of a run and its configuration in the ledger."""
     patches.apply(workflow)
-    patches.limit_gpu_jobs(workflow, count_gpus() * CONFIG.compute.jobs_per_gpu)
+    limit_gpu_jobs()
     given = list(workflow.config_settings.configfiles)  # by --configfile
     files = [f for f in workflow.configfiles if f not in given] + given
     try:
@@ -391,6 +411,28 @@ def start_run():
     except IsotropyError as error:
         raise WorkflowError(escape_for_terminal(str(error))) from None
     show_progress()
+
+
+def limit_gpu_jobs():
+    """Limit the jobs that share the GPUs of this machine, by number and by memory; warn if one may
+    need more memory than a GPU has.
+    """
+    memory = gpu_memory() if gpus() else []
+    n = count_gpus() * CONFIG.compute.jobs_per_gpu
+    available = patches.limit_gpu_jobs(workflow, n, memory)
+    if available is not None:
+        warning = gpu_memory_warning(COSTS, planned_stems(), available)
+        if warning is not None:
+            logging.getLogger("snakemake.logging").warning(warning)
+
+
+def planned_stems():
+    """List the results that the run is about to make."""
+    return [
+        path.removeprefix(f"{RESULTS}/").removesuffix(RECORD_SUFFIX)
+        for path in patches.planned_outputs(workflow)
+        if path.endswith(RECORD_SUFFIX)
+    ]
 
 
 def show_progress():
@@ -403,14 +445,12 @@ def show_progress():
     )
     if display is not None:
         os.environ[JOB_OUTPUT] = "log"
-        made = [
-            path.removeprefix(f"{RESULTS}/").removesuffix(RECORD_SUFFIX)
-            for path in patches.planned_outputs(workflow)
-            if path.endswith(RECORD_SUFFIX)
-        ]
         root, summary = RESULTS.parent.absolute(), summarize(COSTS)
         now = int(time.time())  # records have whole seconds
-        WorkProgress(display, root, PROJECT, summary, made, since=now).start()
+        progress = WorkProgress(
+            display, root, PROJECT, summary, planned_stems(), since=now
+        )
+        progress.start()
 
 
 def run_audit(log, *arguments):

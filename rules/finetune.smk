@@ -25,6 +25,7 @@ rule finetune_model:
     threads: 1
     resources:
         gpu=gpus(),
+        gpu_mem_mb=gpu_memory_for("finetune/{paper}/{run}/seed{seed}"),
         mem_mb=memory_for("finetune/{paper}/{run}/seed{seed}"),
         runtime=minutes_for("finetune/{paper}/{run}/seed{seed}"),
     params:
@@ -52,6 +53,7 @@ rule finetune_and_keep_model:
     threads: 1
     resources:
         gpu=gpus(),
+        gpu_mem_mb=gpu_memory_for("finetune/{kept}/seed{seed}"),
         mem_mb=memory_for("finetune/{kept}/seed{seed}"),
         runtime=minutes_for("finetune/{kept}/seed{seed}"),
     params:
@@ -88,6 +90,7 @@ for paper in papers_with_seeds() if CONFIG.compute.seeds_in_one_job else []:
         threads: 1
         resources:
             gpu=gpus(),
+            gpu_mem_mb=gpu_memory_for(seed_stem(paper)),
             mem_mb=memory_for(seed_stem(paper)),
             runtime=minutes_for(seed_stem(paper), times=len(PLAN.seeds(paper))),
         params:

@@ -181,8 +181,7 @@ def test_configuration_errors_end_the_run_before_the_first_job(checkout: Workflo
 
 
 def test_seeds_in_one_job_are_the_models_of_single_jobs(smoke_copy: Workflow) -> None:
-    """The first seed's files have the same bytes and record, and can be made again alone. The job
-    asks for the time of all."""
+    """The first seed's files have the same bytes and record, and can be made again alone."""
     run = "finetune/rajaee2021/polarity--all-MiniLM-L6-v2--none"
     folder = smoke_copy.folder / "results" / run
     single = {path.name: path.read_bytes() for path in folder.glob("seed0.*")}
@@ -206,23 +205,41 @@ def test_seeds_in_one_job_are_the_models_of_single_jobs(smoke_copy: Workflow) ->
     assert log.count("started by rule finetune_model") == 2
 
 
-def test_jobs_take_turns_on_a_gpu(smoke_copy: Workflow) -> None:
+NVIDIA_SMI = """#!/bin/sh
+# Stand-in for nvidia-smi: one GPU of 500 MiB.
+echo "0, GPU-a1, Disabled, 500"
+"""
+
+
+@pytest.mark.parametrize(("jobs_per_gpu", "memory_is_known"), [(1, False), (4, True)])
+def test_jobs_take_turns_on_a_gpu(
+    jobs_per_gpu: int, memory_is_known: bool, smoke_copy: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With one GPU and `jobs_per_gpu: 1`, trajectories are computed one after another, whatever
-    cores are free. The GPU is a file; the jobs compute on the CPU."""
+    cores are free, and so they are where each asks for more memory than the GPU has. The GPU is a
+    file; the jobs compute on the CPU."""
     devices = smoke_copy.folder / "dev"
     devices.mkdir()
     (devices / "nvidia0").touch()
+    if memory_is_known:
+        (devices / "nvidia-smi").write_text(NVIDIA_SMI)
+        (devices / "nvidia-smi").chmod(0o755)
+        monkeypatch.setenv("PATH", str(devices), prepend=os.pathsep)
     module = smoke_copy.folder / "isotropy/gpus.py"
     module.write_text(module.read_text().replace('Path("/dev")', f"Path({str(devices)!r})"))
-    (smoke_copy.folder / "turns.yaml").write_text("compute: {jobs_per_gpu: 1}\n")
+    configuration = f"compute: {{jobs_per_gpu: {jobs_per_gpu}}}\n"
+    (smoke_copy.folder / "turns.yaml").write_text(configuration)
     stems = sorted(stems_made_by(smoke_copy.folder, "optimize_embeddings"))[:3]
     for stem in stems:
         (smoke_copy.folder / f"results/{stem}.parquet").unlink()
     turns = Workflow(smoke_copy.folder, [*smoke_copy.configfiles, "turns.yaml"])
-    turns.done("--", *(f"results/{stem}.parquet" for stem in stems), cores=4)
+    output = turns.done("--", *(f"results/{stem}.parquet" for stem in stems), cores=4)
     records = [
         json.loads((smoke_copy.folder / f"results/{stem}.record.json").read_text())
         for stem in stems
     ]
     times = sorted((record["started"], record["ended"]) for record in records)
     assert all(ended <= started for (_, ended), (started, _) in pairwise(times))
+    warnings = re.findall(r"(\S+) needs more memory than a GPU of this machine has", output)
+    assert len(warnings) == memory_is_known
+    assert set(warnings) <= set(stems)
