@@ -399,25 +399,27 @@ def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
             for path in paths
             if record_path(Path(path)) == record or Path(path) == record
         }
-        job = Job(
-            SimpleNamespace(
-                rule=result.get("rule", snakemake.rule),
-                params=SimpleNamespace(
-                    spec=canonical_json(result["spec"]), code=snakemake.params.code
-                ),
-                input=NamedPaths(dict(result["inputs"])),
-                output=NamedPaths(result_outputs),
-                wildcards=NamedPaths(result.get("wildcards", {})),
-                log=snakemake.log,
-                threads=snakemake.threads,
-            ),
-            spec,
-        )
+        job = Job(_as_single_job(snakemake, result, result_outputs), spec)
         job._keeps_work = True
         yield job
         finished.append(job)
     for job in finished:
         job._clear_up()
+
+
+def _as_single_job(
+    snakemake: Any, result: Mapping[str, Any], outputs: Mapping[str, str]
+) -> SimpleNamespace:
+    """Return the object that Snakemake would give to a script that makes one result only."""
+    return SimpleNamespace(
+        rule=result.get("rule", snakemake.rule),
+        params=SimpleNamespace(spec=canonical_json(result["spec"]), code=snakemake.params.code),
+        input=NamedPaths(dict(result["inputs"])),
+        output=NamedPaths(outputs),
+        wildcards=NamedPaths(result.get("wildcards", {})),
+        log=snakemake.log,
+        threads=snakemake.threads,
+    )
 
 
 def as_in_own_workflow(snakemake: Any) -> Any:

@@ -247,16 +247,6 @@ def report_outputs(folder, suffix):
     return outputs
 
 
-# Suffixes of the outputs of a fine-tuned model that is not kept, by their names.
-FINETUNED = {
-    "run": ".json",
-    "steps": ".steps.parquet",
-    "layers": ".layers.parquet",
-    "points": ".points.parquet",
-    "record": ".record.json",
-}
-
-
 def papers_with_seeds():
     """List the papers whose fine-tuned models have several seeds."""
     return [paper for paper in KEYS if len(PLAN.seeds(paper)) > 1]
@@ -264,7 +254,8 @@ def papers_with_seeds():
 
 def not_kept(paper):
     """Return the constraint of the wildcard `run` for runs of which no model is kept."""
-    kept = [name.split("/")[1] for name in KEPT if name.startswith(f"{paper}/")]
+    prefix = f"{paper}/"
+    kept = [run.removeprefix(prefix) for run in KEPT if run.startswith(prefix)]
     return rf"(?!(?:{alternatives(kept)})/)[A-Za-z0-9_-]+"
 
 
@@ -281,6 +272,23 @@ def seeds_inputs(paper):
         return [path for paths in files.values() for path in paths]
 
     return get_inputs
+
+
+def seed_files(paper, suffix):
+    """List the files with a suffix of the models of all seeds of a run, its wildcard."""
+    folder = f"results/finetune/{paper}/{{run}}"
+    return [f"{folder}/seed{seed}{suffix}" for seed in PLAN.seeds(paper)]
+
+
+def seeds_resources(paper):
+    """Return the resources of a rule that makes the models of all seeds of a run."""
+    stem = seed_stem(paper)
+    return {
+        "gpu": gpus(),
+        "gpu_mem_mb": gpu_memory_for(stem),
+        "mem_mb": memory_for(stem),
+        "runtime": minutes_for(stem, times=len(PLAN.seeds(paper))),
+    }
 
 
 def seeds_spec(paper):

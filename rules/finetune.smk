@@ -65,22 +65,20 @@ rule finetune_and_keep_model:
 
 # Models that are kept are always made one by one.
 for paper in papers_with_seeds() if CONFIG.compute.seeds_in_one_job else []:
+    patches.prefer_rule(workflow, f"finetune_seeds_{paper}", "finetune_model")
 
     rule:
-        """Models of one run and all its seeds, one after the other; each has the same record as if
-        `finetune_model` had made it."""
+        """Models of all seeds of a run, each with the record of a job of `finetune_model`."""
         name:
             f"finetune_seeds_{paper}"
         input:
             seeds_inputs(paper),
         output:
-            **{
-                name: expand(
-                    f"results/finetune/{paper}/{{{{run}}}}/seed{{seed}}{suffix}",
-                    seed=PLAN.seeds(paper),
-                )
-                for name, suffix in FINETUNED.items()
-            },
+            run=seed_files(paper, ".json"),
+            steps=seed_files(paper, ".steps.parquet"),
+            layers=seed_files(paper, ".layers.parquet"),
+            points=seed_files(paper, ".points.parquet"),
+            record=seed_files(paper, ".record.json"),
         log:
             f"results/logs/finetune/{paper}/{{run}}.log",
         wildcard_constraints:
@@ -89,14 +87,9 @@ for paper in papers_with_seeds() if CONFIG.compute.seeds_in_one_job else []:
             "../envs/torch.yaml"
         threads: 1
         resources:
-            gpu=gpus(),
-            gpu_mem_mb=gpu_memory_for(seed_stem(paper)),
-            mem_mb=memory_for(seed_stem(paper)),
-            runtime=minutes_for(seed_stem(paper), times=len(PLAN.seeds(paper))),
+            **seeds_resources(paper),
         params:
             spec=seeds_spec(paper),
             code=code("finetune_model"),
         script:
             "../scripts/finetune/finetune_model.py"
-
-    patches.prefer_rule(workflow, f"finetune_seeds_{paper}", "finetune_model")

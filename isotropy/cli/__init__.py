@@ -121,8 +121,7 @@ def plan(
         left = _stems_left(root, checkout, costs)
         stage_totals = totals(costs, costs.plan.stems())
     console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
-    if stage_totals["all"].gpu_memory:
-        memory = stage_totals["all"].gpu_memory
+    if memory := stage_totals["all"].gpu_memory:
         console.print(f"largest job on a GPU: {memory:,.1f} GB of its memory, computed")
     for (stage, gpu), factor in scale.items():
         console.print(f"measured: {stage}{' on GPUs' if gpu else ''} {factor:.2f} times as long")

@@ -20,6 +20,7 @@ from isotropy.embed.loading import LoadedModel, load_weights
 from isotropy.embed.sentence_encoder import max_input_tokens
 from isotropy.errors import IsotropyError
 from isotropy.finetune.data import Batch
+from isotropy.finetune.spec import Method
 
 PADDING = "<pad>"
 """Padding token that is added to tokenizers without one, such as those of GPT and GPT-2."""
@@ -73,6 +74,22 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> L
         model.resize_token_embeddings(pad + 1, mean_resizing=False)
     use_onednn_where_faster(model)
     return LoadedModel(model, weights)
+
+
+def attach_clustering(model: Any, method: Method, seed: int) -> Any:
+    """Let the head of a model read first tokens from which clusters of their batch have been
+    removed, if the method does that.
+
+    Returns:
+        The `isotropy.finetune.batch_enhancement.BatchClustering`; None for other methods.
+    """
+    if method.kind != "cluster":
+        return None
+    from isotropy.finetune.batch_enhancement import BatchClustering  # loads scikit-learn
+
+    clustering = BatchClustering(method, seed)
+    clustering.attach(model)
+    return clustering
 
 
 def reads_last(model: Any) -> bool:

@@ -53,9 +53,8 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     if not 0 <= discard_fraction < 1:
         raise ValueError(f"discard_fraction must lie in [0, 1), got {discard_fraction}")
     points = as_points(X, min_points=3, min_dims=1, in_place=True).detach()
-    if (distinct := _mask_of_distinct(points, "two_nn")) is not None:
-        points = points[distinct.to(points.device)]
-    points = scaled(points)
+    distinct = _mask_of_distinct(points, "two_nn")
+    points = scaled(points if distinct is None else points[distinct.to(points.device)])
     two_nearest = (
         _two_nearest_distances(points)
         if has_kernels(points)

@@ -1,6 +1,4 @@
-"""Fine-tunes one model, and measures its performance and the geometry of each layer; or one model
-for each seed of a run, which share tokenizer and data.
-"""
+"""Fine-tunes one model, or one for each seed of a run, and measures performance and geometry."""
 
 from functools import lru_cache
 
@@ -21,8 +19,8 @@ def finetune_and_measure(job: Job[FinetuneSpec]) -> None:
     """Make one result. All that takes memory on the device goes when this returns."""
     spec, training, folder = job.spec, job.spec.training, job.input["model"]
     device = pick_device(spec.device)
-    exact = device.type == "cpu" and not training.compile
-    job.determinism = "bitwise" if exact else "tolerance"
+    is_exact = device.type == "cpu" and not training.compile
+    job.determinism = "bitwise" if is_exact else "tolerance"
     job.seeds["training"] = spec.seed
     require_precision(training, device)
     tokenizer = load_tokenizer(folder, training.max_length)
@@ -38,31 +36,22 @@ def finetune_and_measure(job: Job[FinetuneSpec]) -> None:
     pad, task = tokenizer.pad_token_id, train.dataset.task
     n_labels = len(train.dataset.label_names)
     network, weights = model.load_model(folder, task, n_labels, spec.seed, pad)
-    clustering = None
-    if spec.method.kind == "cluster":
-        from isotropy.finetune.batch_enhancement import BatchClustering  # loads scikit-learn
-
-        clustering = BatchClustering(spec.method, spec.seed)
-        clustering.attach(network)
-    steps, job.measurements = finetune(
-        spec, network, train.inputs, pad, device, job.work / device.type
-    )
+    clustering = model.attach_clustering(network, spec.method, spec.seed)
+    work = job.work / device.type
+    steps, job.measurements = finetune(spec, network, train.inputs, pad, device, work)
     job.measurements["weights"] = weights
     reader = Reader(network, pad, device, clustering, training.batch_size)
     measured = measure(reader, train.inputs, validation, spec)
-    for name in ("layers", "points"):
+    for name, table in ("layers", measured.layers), ("points", measured.points), ("steps", steps):
         with job.write(name) as path:
-            write_parquet(path, getattr(measured, name), job.mark)
-    with job.write("steps") as path:
-        write_parquet(path, steps, job.mark)
+            write_parquet(path, table, job.mark)
+    run = describe_run(spec, measured.facts, steps, job.lineage, train.n_items, validation.n_items)
     with job.write("run") as path:
-        run = describe_run(
-            spec, measured.facts, steps, job.lineage, train.n_items, validation.n_items
-        )
         path.write_text(run.canonical() + "\n", "utf8")
     if "model" in job.output:
         with job.write("model") as path:
-            job.load("kept_model").write(path, job, network, tokenizer, run, measured, validation)
+            write_model = job.load("kept_model").write
+            write_model(path, job, network, tokenizer, run, measured, validation)
 
 
 for job in jobs(snakemake, FinetuneSpec):

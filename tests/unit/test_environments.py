@@ -87,6 +87,7 @@ def loaded_by_name(project: Path, rule: str) -> list[str]:
         "model_writer": ["isotropy.finetune.kept_model"],
     }
     text = "".join(path.read_text("utf8") for path in (project / "rules").glob("*.smk"))
+    rule = re.sub(r"^finetune_seeds_\w+", "finetune_model", rule)  # its script and code
     code = re.search(rf'code=code\("{rule}"(.*)\),$', text, re.M)
     assert code, rule
     return list(chain.from_iterable(named[n] for n in filter(None, code[1].split(", "))))
