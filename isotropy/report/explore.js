@@ -1,8 +1,9 @@
 // Draw the values of a figure: a chart for each score, switches for the values of its columns, and
 // the point below the cursor, or beside it by the arrow keys, as text.
-const EXPLORE_DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
-const EXPLORE_LINES = ["──", "╌╌", "┄┄", "─·"]; // beside switches
-const EXPLORE_MARKS = ["●", "■", "◆", "▲"];
+const EXPLORE_DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 3, 2, 3, 2, 3]];
+const EXPLORE_LINES = ["──", "╌╌", "┄┄", "─·", "─··"]; // beside switches
+const EXPLORE_MARKS = ["●", "■", "◆", "▲", "⬟"];
+const EXPLORE_CORNERS = [12, 4, 4, 3, 5];
 const EXPLORE_INCREMENTS = [1, 10, 100, 1e3, 1e4, 1e5].flatMap((k) => [k, 2 * k, 5 * k]);
 
 function exploreFigure(panel, data) {
@@ -142,13 +143,14 @@ function exploreFigure(panel, data) {
   /** A line with dots if these have room, or marks: a disc, square, diamond or triangle. */
   function path(u, name, rows, shape) {
     const [line, marks] = [new Path2D(), new Path2D()];
-    const radius = devicePixelRatio * (data.join ? 2.5 : shape % 4 ? 4.2 : 3.2);
+    const kind = shape % EXPLORE_CORNERS.length;
+    const radius = devicePixelRatio * (data.join ? 2.5 : kind ? 4.2 : 3.2);
     rows.forEach((row, i) => {
       const [left, top] = position(u, name, row, true);
       if (data.join) line[i ? "lineTo" : "moveTo"](left, top);
       if (data.join && rows.length > 40) return;
-      const corners = data.join ? 12 : [12, 4, 4, 3][shape % 4];
-      const turn = shape % 4 === 1 ? 0.25 : 0;
+      const corners = data.join ? 12 : EXPLORE_CORNERS[kind];
+      const turn = kind === 1 ? 0.25 : 0;
       for (let k = 0; k < corners; k++) {
         const angle = Math.PI * ((2 * k) / corners + turn - 0.5);
         const to = [left + radius * Math.cos(angle), top + radius * Math.sin(angle)];

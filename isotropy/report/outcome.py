@@ -4,7 +4,8 @@ counts of its statements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -80,7 +81,8 @@ def tested_on(rows: pd.DataFrame, titles: Mapping[str, str]) -> str:
     """
     rows = rows[rows["word"].map(GROUPS) != "none"]
     kinds = (sorted(set(rows[column]) - {""}) for column in ("embedding", "data"))
-    return " on ".join("; ".join(titles.get(n, n) for n in names) for names in kinds if names)
+    named = (list(dict.fromkeys(titles.get(n, n) for n in names)) for names in kinds)
+    return " on ".join("; ".join(names) for names in named if names)
 
 
 def _sentence(paper: PaperEntry, rows: pd.DataFrame, verdict: str, groups: pd.Series[str]) -> str:
@@ -89,7 +91,10 @@ def _sentence(paper: PaperEntry, rows: pd.DataFrame, verdict: str, groups: pd.Se
     where, claimed = f"{n} {paper.cases}", _claimed(rows)
     if verdict == "undecided":
         interval = f"95 % {'interval' if n == 1 else 'intervals within'} "
-        interval += f"{_number(rows['low'].min())} to {_number(rows['high'].max())}"
+        interval += (
+            f"{_number(_round(rows['low'].min(), math.floor))} to "
+            f"{_number(_round(rows['high'].max(), math.ceil))}"
+        )
         where = f" in {where}" if n > 1 else ""
         return f"Open: {paper.measure} is {_numbers(rows)}{where}{_notes(interval, claimed)}."
     undecided = n - len(holding) - len(failing)
@@ -144,8 +149,22 @@ def _pair(row: Mapping[Any, Any]) -> str:
 
 
 def _number(value: float) -> str:
-    """A number with two significant digits."""
-    return print_minus(f"{float(f'{value:.2g}'):,g}")
+    """A number with two significant digits; more for one that is not 1 but would be rounded to it,
+    as a correlation.
+    """
+    roundings = (float(f"{value:.{digits}g}") for digits in range(2, 7))
+    rounded = next((one for one in roundings if abs(one) != 1 or abs(value) == 1), value)
+    return print_minus(f"{rounded:,g}")
+
+
+def _round(value: float, to_whole: Callable[[float], int]) -> float:
+    """A number with two significant digits, down by `math.floor` or up by `math.ceil`, so that a
+    range from the lower to the upper includes all that lies between.
+    """
+    if value == 0 or not math.isfinite(value):
+        return value
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
+    return to_whole(round(value / unit, 6)) * unit
 
 
 def _claimed(rows: pd.DataFrame) -> str:

@@ -93,7 +93,8 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
     judged = [statement for statement in of_papers if has_number(statement)]
     heads = verdicts[verdicts["overall"]]
     undecided = heads[(heads["word"] == "undecided") & ~heads["ours"].fillna(False)]
-    needed = int(undecided["needed"].notna().sum())
+    is_open = verdicts["statement_id"].isin(undecided["statement_id"])
+    needed = verdicts.loc[is_open & verdicts["needed"].notna(), "statement_id"].nunique()
     sentences = [
         f"It has a number for {len(judged)} of {len(of_papers)} statements of the papers, and for "
         f"{sum(map(has_number, all_statements)) - len(judged)} of our own controls. Of the others "
@@ -104,8 +105,9 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
     by_interval = heads["statement_id"].isin(verdicts.loc[sampled, "statement_id"])
     if tested := int((heads["p"].notna() & by_interval).sum()):
         sentences.append(
-            f"{tested} verdicts rest on an interval: if there were no effect anywhere, about "
-            f"{ALPHA * tested:.1f} of them ({100 * ALPHA:g} %) would be decided by chance."
+            f"{tested} verdicts, controls included, rest on an interval: if there were no effect "
+            f"anywhere, about {ALPHA * tested:.1f} of them ({100 * ALPHA:g} %) would be decided by "
+            "chance."
         )
     if len(undecided):
         hint = f" For {needed} of them results/claims.csv says how many would." if needed else ""

@@ -96,7 +96,7 @@ def _outcome(paper: PaperEntry, rows: pd.DataFrame, found: str, up: str) -> str:
     lines = [
         f"## What was found\n\n**{_text(found)}** Statements of the paper: {counts}. Verdicts are "
         "on stand-ins where not marked as original.",
-        "| verdict | statement | paper | here |\n| --- | --- | --- | --- |",
+        "| verdict | statement | paper, or to hold | here |\n| --- | --- | --- | --- |",
     ]
     shown = filter(has_number, select_by_origin(group_statements(rows), ours=False))
     for head in (statement["head"] for statement in shown):

@@ -37,8 +37,9 @@ def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
                 reason = f"{case['reason']}{' them' if case['missing_case'] else ''}"
                 left_out.setdefault(reason, []).append(case)
         _move_shared_facts(head, attempted)
-        if not head["obtained"]:
-            head["published"], head["obtained"] = _span(attempted, "published"), _span(attempted)
+        if not head["obtained"]:  # stand-ins do not decide beside original cases
+            decisive = [case for case in attempted if case["status"] == head["status"]] or attempted
+            head["published"], head["obtained"] = _span(decisive, "published"), _span(decisive)
         result.append(
             {
                 "head": head,

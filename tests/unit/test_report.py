@@ -190,7 +190,7 @@ def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> No
     assert (card["group"], card["n_original"]) == ("holds", 2)
     assert card["tested"] == "It rises: a"
     assert (result["n_contradicted"], result["n_original"], result["n_verdicts"]) == (1, 2, 4)
-    assert "5 verdicts rest on an interval" in " ".join(result["decides"])
+    assert "5 verdicts, controls included, rest on an interval" in " ".join(result["decides"])
     assert "about 0.2 of them (5 %) would be decided by chance" in " ".join(result["decides"])
 
 
@@ -216,7 +216,7 @@ def paper(**others: Any) -> PaperEntry:
         ("ffu", "Holds in none of 3 layers: x is −0.91 and −0.81 (to hold: below 0); 1 open."),
         (
             "huu",
-            "Open: x is −0.91 to −0.71 in 3 layers (95 % intervals within −1 to −0.61; to hold: "
+            "Open: x is −0.91 to −0.71 in 3 layers (95 % intervals within −1.1 to −0.61; to hold: "
             "below 0).",
         ),
         ("nn", "Not tested in this study."),

@@ -326,7 +326,7 @@ def convergence(convergence: pd.DataFrame) -> Figure:
             style = looks([str(title)], "--" if clustering == "inductive" else "-")[str(title)]
             curve(axes, selected, "epoch", "score", name, style, band=True)
         chance = rows["chance"].iloc[0]
-        axes.axhline(chance, color=GREY, ls=":", lw=1.2, label="most frequent class")
+        axes.axhline(chance, color=GREY, ls=":", lw=1.2, label="most frequent class in training")
         axes.set_ylabel(SCORES[rows["metric"].iloc[0]])
     legend(figure)
     about = (

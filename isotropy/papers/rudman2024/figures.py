@@ -429,15 +429,17 @@ def _mean_and_deviations(axes: Axes, rows: pd.DataFrame, name: str, style: Look)
 
 
 def _chance(axes: Axes, chance: float) -> None:
-    """Performance of the most frequent class: a line, or a note where it is far below."""
+    """Performance of the most frequent class of the training items, on average over seeds, whose
+    samples may have different ones: a line, or a note where it is far below.
+    """
     if chance <= 0:  # scores and answers have none
         return
     low, high = axes.get_ylim()
     # Farther away it would flatten what there is to see
     if chance > low - 0.5 * (high - low):
-        axes.axhline(chance, color=GREY, lw=1.2, ls=":", label="most frequent class")
+        axes.axhline(chance, color=GREY, lw=1.2, ls=":", label="most frequent class in training")
     else:
-        text = f"most frequent class: {chance:.1f}, below"
+        text = f"most frequent class in training: {chance:.1f}, below"
         style: dict[str, Any] = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": GREY}
         axes.text(0.98, 0.02, text, transform=axes.transAxes, **style)
 
