@@ -33,7 +33,8 @@ test: $(TEST_READY)
 	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/report.xml."
 
 # The computation of each stage on a GPU beside the CPU, in less than five minutes; on the CPU alone
-# where torch sees no GPU. GPU_PYTHON: another interpreter, which has torch already; then nothing is installed.
+# where torch sees no GPU. Then the smoke study on both, which needs a GPU, snakemake and the sources.
+# GPU_PYTHON: another interpreter, which has torch already; then nothing is installed.
 test-gpu: $(if $(filter $(VENV)/bin/python,$(GPU_PYTHON)),$(TEST_READY))
 	$(GPU_PYTHON) -m tests.gpu
 

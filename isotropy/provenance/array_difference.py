@@ -38,18 +38,26 @@ def largest_deviation(before: Path, after: Path) -> Deviation | None:
     """Compare the numbers of two Parquet, safetensors or JSON files. None if they have another
     format, or one does not exist.
     """
-    if not (before.is_file() and after.is_file()):
-        return None
-    x, y = _arrays(before), _arrays(after)
-    if x is None or y is None:
+    arrays = _pairs(before, after)
+    if arrays is None:
         return None
     worst, where, p_values = 0.0, "", []
-    for name in sorted(x.keys() | y.keys()):
-        deviation, p = _compare(x.get(name), y.get(name))
-        p_values.append(p)
+    for name, (x, y) in arrays.items():
+        deviation = _relative_deviation(x, y)
+        p_values.append(_p_value(x, y, deviation))
         if deviation >= worst:
             worst, where = deviation, f"{before.name}, {name}"
     return Deviation(where, worst, p_values)
+
+
+def deviations(before: Path, after: Path) -> dict[str, float] | None:
+    """Compare each array or column of two files: name -> relative deviation, as in `Deviation`;
+    infinite where only one file has it. None as in `largest_deviation`.
+    """
+    arrays = _pairs(before, after)
+    if arrays is None:
+        return None
+    return {name: _relative_deviation(x, y) for name, (x, y) in arrays.items()}
 
 
 def agree(determinism: str, deviations: Sequence[Deviation]) -> bool:
@@ -60,30 +68,50 @@ def agree(determinism: str, deviations: Sequence[Deviation]) -> bool:
     return all(d.relative <= TOLERANCE for d in deviations)
 
 
-def _compare(x: np.ndarray | None, y: np.ndarray | None) -> tuple[float, float]:
-    """Compute relative deviation and p-value of two arrays. Unequal texts deviate infinitely."""
-    from scipy.stats import ks_2samp
+def _pairs(
+    before: Path, after: Path
+) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]] | None:
+    """Read the arrays of two files, by name in alphabetical order; None as in
+    `largest_deviation`.
+    """
+    if not (before.is_file() and after.is_file()):
+        return None
+    x, y = _arrays(before), _arrays(after)
+    if x is None or y is None:
+        return None
+    return {name: (x.get(name), y.get(name)) for name in sorted(x.keys() | y.keys())}
 
+
+def _relative_deviation(x: np.ndarray | None, y: np.ndarray | None) -> float:
+    """Compute the largest relative deviation of two arrays. Unequal texts deviate infinitely."""
     if x is None or y is None or x.shape != y.shape:
-        return np.inf, 0.0
+        return np.inf
     if not (np.issubdtype(x.dtype, np.number) and np.issubdtype(y.dtype, np.number)):
-        same = bool((x.astype(str) == y.astype(str)).all())
-        return (0.0, 1.0) if same else (np.inf, 0.0)
+        return 0.0 if bool((x.astype(str) == y.astype(str)).all()) else np.inf
     a, b = x.astype(np.float64).ravel(), y.astype(np.float64).ravel()
     finite = np.isfinite(a)
     if (
         not np.array_equal(a[~finite], b[~finite], equal_nan=True)
         or not np.isfinite(b[finite]).all()
     ):
-        return np.inf, 0.0
+        return np.inf
     a, b = a[finite], b[finite]
     if np.array_equal(a, b):
-        return 0.0, 1.0
+        return 0.0
     scale = np.maximum(np.abs(a), np.sqrt(np.mean(a**2)))
-    deviation = float((np.abs(a - b) / np.where(scale > 0, scale, 1.0)).max())
+    return float((np.abs(a - b) / np.where(scale > 0, scale, 1.0)).max())
+
+
+def _p_value(x: np.ndarray | None, y: np.ndarray | None, deviation: float) -> float:
+    """Return the p-value of two arrays that deviate by so much, as in `Deviation`."""
+    from scipy.stats import ks_2samp
+
+    if x is None or y is None or deviation in (0, np.inf):
+        return float(deviation == 0)
+    a, b = (v[np.isfinite(v)] for v in (x.astype(np.float64), y.astype(np.float64)))
     if len(a) < MIN_TEST_SIZE:
-        return deviation, float(deviation <= SMALL_ARRAY_TOLERANCE)
-    return deviation, float(ks_2samp(a, b).pvalue)
+        return float(deviation <= SMALL_ARRAY_TOLERANCE)
+    return float(ks_2samp(a, b).pvalue)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray] | None:

@@ -2,7 +2,7 @@
 already: `python -m tests.gpu --python PATH`.
 
 Needs nothing but the standard library itself. What the other interpreter lacks is named, with the
-version to install.
+version to install; without the packages of the workflow only `test_study.py` is skipped.
 """
 
 from __future__ import annotations
