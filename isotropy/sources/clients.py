@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -43,6 +44,8 @@ TRANSFER_SECONDS = 60.0
 """A broken download is not retried later than this after its first attempt."""
 PACKAGE_SECONDS = 3600
 """Longest run of a package registry's client, which retries by itself."""
+DISCONNECTED = re.compile(r"connection broken|\b(ECONN[A-Z]+|ENOTFOUND|ETIMEDOUT|EAI_AGAIN)\b")
+"""What pip and npm say where they do not reach their registry."""
 
 
 class Unavailable(Exception):
@@ -221,7 +224,7 @@ def package_command(client: str, package: str, version: str) -> list[str]:
             command += [f"--retries={retries}", f"--timeout={READ_SECONDS:.0f}"]
             return [*command, "--disable-pip-version-check", "--dest=.", f"{package}=={version}"]
         case "npm":
-            command = ["npm", "pack", "--ignore-scripts", "--silent"]
+            command = ["npm", "pack", "--ignore-scripts", "--loglevel=error"]
             first_wait = round(1000 * FIRST_WAIT_SECONDS)  # npm's own first wait is ten seconds
             command += [f"--fetch-retries={retries}", f"--fetch-retry-factor={WAIT_FACTOR}"]
             return [*command, f"--fetch-retry-mintimeout={first_wait}", f"{package}@{version}"]
@@ -235,7 +238,8 @@ def _run_client(command: list[str], folder: Path) -> None:
     """Run the client of a package registry in a folder.
 
     Raises:
-        Unavailable: the client failed; the message is the last line of its output.
+        Unavailable: the client failed; the message is the last line of its output, of npm's the
+            last with a code of an error.
     """
     # On a terminal the client shows its own progress bar; errors are captured in either case.
     output = None if sys.stderr.isatty() else subprocess.DEVNULL
@@ -254,9 +258,10 @@ def _run_client(command: list[str], folder: Path) -> None:
         raise Unavailable(f"{command[0]} was not done after {PACKAGE_SECONDS} s") from error
     except subprocess.CalledProcessError as error:
         lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
+        lines = [line for line in lines if line.startswith("npm error code ")] or lines
         message = lines[-1] if lines else f"{command[0]} ended with {error.returncode}"
         # The last line of pip's output does not say that the connection broke
-        disconnected = any("connection broken" in line for line in lines)
+        disconnected = any(DISCONNECTED.search(line) for line in lines)
         raise Unavailable(
             f"the package registry is not reached: {message}" if disconnected else message
         ) from error

@@ -20,7 +20,6 @@ from tests.gpu.tables import disagreements
 
 CONFIGFILES = ["config/smoke.yaml", "device.yaml"]
 CORES = os.cpu_count() or 1
-UNAVAILABLE = r"source \S+: no origin could be used.*"
 
 
 @pytest.mark.gpu
@@ -30,10 +29,7 @@ def test_the_smoke_study_on_a_gpu_and_on_the_cpu(session_folder: Path) -> None:
         pytest.skip(f"the workflow needs packages that are not installed: {', '.join(missing)}")
     fetched = Workflow(copy_checkout(session_folder / "cpu"), CONFIGFILES)
     set_device(fetched.folder, "cpu")
-    result = fetched.run("--until", "fetch_source", cores=CORES)
-    if unavailable := re.findall(UNAVAILABLE, result.stdout):
-        pytest.skip(f"the smoke study cannot fetch: {'; '.join(unavailable)}")
-    assert result.returncode == 0, result.stdout[-6000:]
+    fetched.done("--until", "fetch_source", cores=CORES)
     on_gpu = Workflow(session_folder / "cuda", CONFIGFILES)
     shutil.copytree(fetched.folder, on_gpu.folder, symlinks=True)
     set_device(on_gpu.folder, "cuda")

@@ -349,6 +349,8 @@ def test_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     [
         ("ERROR: No matching distribution found for words==1\n", "no origin .*No matching distrib"),
         ("WARNING: connection broken by x\nERROR: last\n", "registry is not reached: ERROR: last"),
+        ("npm error code ENOTFOUND\nnpm error more\n", "is not reached: npm error code ENOTFOUND"),
+        ("npm error code E404\nnpm error more\n", "npm package words 1: npm error code E404"),
         ("", "npm ended with 1"),
     ],
 )
