@@ -90,13 +90,9 @@ def _sentence(paper: PaperEntry, rows: pd.DataFrame, verdict: str, groups: pd.Se
     holding, failing, n = rows[groups == "holds"], rows[groups == "fails"], len(rows)
     where, claimed = f"{n} {paper.cases}", _claimed(rows)
     if verdict == "undecided":
-        interval = f"95 % {'interval' if n == 1 else 'intervals within'} "
-        interval += (
-            f"{_number(_round(rows['low'].min(), math.floor))} to "
-            f"{_number(_round(rows['high'].max(), math.ceil))}"
-        )
         where = f" in {where}" if n > 1 else ""
-        return f"Open: {paper.measure} is {_numbers(rows)}{where}{_notes(interval, claimed)}."
+        notes = _notes(_intervals(rows), claimed)
+        return f"Open: {paper.measure} is {_numbers(rows)}{where}{notes}."
     undecided = n - len(holding) - len(failing)
     rest = f"; {undecided} open" if undecided else ""
     if verdict == "fails" and len(holding):
@@ -112,6 +108,15 @@ def _sentence(paper: PaperEntry, rows: pd.DataFrame, verdict: str, groups: pd.Se
     else:
         lead, shown = f"Holds in none of {where}" if n > 1 else "Does not hold", failing
     return f"{lead}: {paper.measure} is {_numbers(shown)}{_notes(claimed)}{rest}."
+
+
+def _intervals(rows: pd.DataFrame) -> str:
+    """The interval of a case, or the range that those of several lie in."""
+    low, high = rows["low"].min(), rows["high"].max()
+    if pd.isna(low) or pd.isna(high):
+        return "too few runs for an interval"
+    name = "interval" if len(rows) == 1 else "intervals within"
+    return f"95 % {name} {_number(_round(low, math.floor))} to {_number(_round(high, math.ceil))}"
 
 
 def _notes(*notes: str) -> str:

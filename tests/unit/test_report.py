@@ -246,6 +246,14 @@ def test_answer_follows_from_the_verdicts(words: str, sentence: str) -> None:
     assert answer(paper(main="f", measure="x", cases="layers"), verdicts) == sentence
 
 
+def test_answer_without_an_interval_says_so() -> None:
+    """A single run has none. A correlation that is not 1 is not rounded to it."""
+    case = claim("c", "undecided", obtained=-0.9962, low=NAN, high=NAN, status="stand-in")
+    head = claim("f", "undecided", overall=True, unit="cases", status="stand-in")
+    found = answer(paper(main="f", measure="x", cases="layers"), pd.DataFrame([head, case]))
+    assert found == "Open: x is −0.996 (too few runs for an interval)."
+
+
 @given(st.lists(st.text("ab ", min_size=1, max_size=12), min_size=1, max_size=5))
 def test_labels_distinguish_statements(statements: list[str]) -> None:
     """One label per statement; labels differ if the statements have different words."""
