@@ -351,6 +351,7 @@ def _fine_tuned(offset: int) -> Any:
         epochs=2,
         keep_padding=False,
         pad_to_max_length=False,
+        compile=False,
         schedule="constant",
         warmup=0.0,
         weight_decay=0.0,

@@ -120,7 +120,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray] | None:
         import pandas as pd
 
         table = pd.read_parquet(path)
-        return {str(name): column.to_numpy() for name, column in table.items()}
+        return {str(name): _as_array(column) for name, column in table.items()}
     if path.suffix == ".safetensors":
         from safetensors.numpy import load_file
 
@@ -130,6 +130,19 @@ def _arrays(path: Path) -> dict[str, np.ndarray] | None:
             name: np.array(value) for name, value in _leaves(json.loads(path.read_text("utf8")))
         }
     return None
+
+
+def _as_array(column: Any) -> np.ndarray:
+    """Return the values of a column; of one with texts, lists or objects, all as text."""
+    if column.dtype != object:
+        return np.asarray(column)
+    texts = [v if isinstance(v, str) else json.dumps(v, default=_plain) for v in column]
+    return np.array(texts, dtype=object)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of numpy as one that JSON has; others as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from isotropy.cli.common import study_plan
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_path, write_json
 from isotropy.job import Job
+from isotropy.provenance.array_difference import largest_deviation
 from isotropy.provenance.audit import verify, verify_all
 from isotropy.provenance.checkout import Checkout
 from isotropy.provenance.format import MAX_RECORD_BYTES, line_sha256
@@ -462,3 +465,19 @@ def test_trace_leads_from_a_result_to_its_source(run: Path, project: Path) -> No
     assert "(by a job above)" in shown
     for missing in ("results/none.txt", "elsewhere"):
         assert "no record lists" in audit("trace", missing, code=2)
+
+
+def test_tables_with_lists_are_compared(tmp_path: Path) -> None:
+    """Lists and dictionaries in a column count as text."""
+    labels = [[{"text": "a", "start": 1}], [{"text": "b", "start": 2}]]
+    table = pd.DataFrame({"labels": labels, "score": [1.0, 2.0]})
+    for name in ("before", "same"):
+        table.to_parquet(tmp_path / f"{name}.parquet")
+    table.assign(labels=labels[::-1]).to_parquet(tmp_path / "other.parquet")
+    same, other = (
+        largest_deviation(tmp_path / "before.parquet", tmp_path / f"{name}.parquet")
+        for name in ("same", "other")
+    )
+    assert same is not None and other is not None
+    assert same.relative == 0
+    assert other == ("before.parquet, labels", np.inf, [0.0, 1.0])
