@@ -478,6 +478,6 @@ def test_tables_with_lists_are_compared(tmp_path: Path) -> None:
         largest_deviation(tmp_path / "before.parquet", tmp_path / f"{name}.parquet")
         for name in ("same", "other")
     )
-    assert same is not None and other is not None
+    assert same is not None
     assert same.relative == 0
     assert other == ("before.parquet, labels", np.inf, [0.0, 1.0])
