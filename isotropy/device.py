@@ -16,6 +16,7 @@ import torch
 from filelock import lock_descriptor
 
 from isotropy.errors import IsotropyError
+from isotropy.gpus import TOKEN_BUDGETS
 from isotropy.scrub import remove_user
 
 
@@ -80,11 +81,6 @@ class HostCopy:
         """Wait until the copy is complete, and return it."""
         self._done.synchronize()
         return self._copies
-
-
-TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
-"""Tokens in a batch of an encoder, padding included: what stays in the cache of a processor, and
-what keeps a GPU busy."""
 
 
 def token_budget(requested: int | Literal["auto"], device: torch.device) -> int:

@@ -249,7 +249,7 @@ def report_outputs(folder, suffix):
 
 def papers_with_seeds():
     """List the papers whose fine-tuned models have several seeds."""
-    return [paper for paper in KEYS if len(PLAN.seeds(paper)) > 1]
+    return [paper for paper in KEYS if len(PLAN.seeds.get(paper, [])) > 1]
 
 
 def not_kept(paper):
@@ -261,7 +261,7 @@ def not_kept(paper):
 
 def seed_stem(paper):
     """Return the stem of a paper's fine-tuned model with its first seed; its wildcard is `run`."""
-    return f"finetune/{paper}/{{run}}/seed{PLAN.seeds(paper)[0]}"
+    return f"finetune/{paper}/{{run}}/seed{PLAN.seeds[paper][0]}"
 
 
 def seeds_inputs(paper):
@@ -277,7 +277,7 @@ def seeds_inputs(paper):
 def seed_files(paper, suffix):
     """List the files with a suffix of the models of all seeds of a run, its wildcard."""
     folder = f"results/finetune/{paper}/{{run}}"
-    return [f"{folder}/seed{seed}{suffix}" for seed in PLAN.seeds(paper)]
+    return [f"{folder}/seed{seed}{suffix}" for seed in PLAN.seeds[paper]]
 
 
 def seeds_resources(paper):
@@ -287,7 +287,7 @@ def seeds_resources(paper):
         "gpu": gpus(),
         "gpu_mem_mb": gpu_memory_for(stem),
         "mem_mb": memory_for(stem),
-        "runtime": minutes_for(stem, times=len(PLAN.seeds(paper))),
+        "runtime": minutes_for(stem, times=len(PLAN.seeds[paper])),
     }
 
 

@@ -140,7 +140,7 @@ function exploreFigure(panel, data) {
     return () => (logarithmic ? [low / 1.2, high * 1.2] : [low - margin, high + margin]);
   }
 
-  /** A line with dots if these have room, or marks: a disc, square, diamond or triangle. */
+  /** A line with dots if these have room, or marks: a disc, square, diamond, triangle or pentagon. */
   function path(u, name, rows, shape) {
     const [line, marks] = [new Path2D(), new Path2D()];
     const kind = shape % EXPLORE_CORNERS.length;

@@ -174,7 +174,7 @@ class CostModel:
         together = self.plan.study.config.compute.seeds_in_one_job
         if not (together and isinstance(spec, FinetuneSpec)) or stem in self.plan.kept:
             return 1
-        return len(self.plan.seeds(spec.paper))
+        return len(self.plan.seeds[spec.paper])
 
     def merges(self, spec: Spec) -> bool:
         """Whether a job only merges token vectors that other jobs have extracted."""

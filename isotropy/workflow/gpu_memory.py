@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from isotropy.gpus import TOKEN_BUDGETS
 from isotropy.sources.sizes import ModelSize
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -28,8 +29,6 @@ does not keep otherwise; these joined; these centred; and their gradient."""
 LONGEST = 4
 """Longest text of a data set, as a multiple of the mean: 2 to 3 in classification tasks, up to 5 in
 the Brown corpus."""
-AUTOMATIC_BATCH = 16384
-"""Tokens in a batch of an encoder with `token_budget: auto` (`isotropy.device`)."""
 
 
 def n_parameters(model: ModelSize) -> float:
@@ -76,6 +75,6 @@ def encoding_memory(
         n_states: hidden states that the model returns.
     """
     size = 4 if dtype == "float32" else 2
-    tokens = AUTOMATIC_BATCH if batch == "auto" else batch
+    tokens = TOKEN_BUDGETS["cuda"] if batch == "auto" else batch
     per_token = model.width * (kept_bytes(model) * size / 4 + (size + 4) * n_states)
     return size * n_parameters(model) + tokens * per_token

@@ -5,6 +5,7 @@ audit compares records.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from isotropy.context import shard_stems
@@ -111,11 +112,15 @@ class Plan(Parts):
         """
         return canonical_json([self._part(stem) for stem in self.batch(folder)])
 
-    def seeds(self, paper: str) -> list[int]:
-        """Seeds of a paper's fine-tuned models, the same for all; empty if it has none."""
-        prefix = f"finetune/{paper}/"
-        names = {stem.rpartition("/")[2] for stem in self.of_papers if stem.startswith(prefix)}
-        return sorted(int(name.removeprefix("seed")) for name in names)
+    @cached_property
+    def seeds(self) -> dict[str, list[int]]:
+        """Seeds of the fine-tuned models of each paper that has some, the same for all of them."""
+        seeds: dict[str, set[int]] = {}
+        for stem in self.of_papers:
+            match stem.split("/"):
+                case ["finetune", paper, _, name]:
+                    seeds.setdefault(paper, set()).add(int(name.removeprefix("seed")))
+        return {paper: sorted(numbers) for paper, numbers in seeds.items()}
 
     def seeds_spec(self, paper: str, run: str, rule: str) -> str:
         """The parameter `spec` of a job that fine-tunes a model for each seed, one after the other
@@ -134,7 +139,7 @@ class Plan(Parts):
                     "wildcards": {"paper": paper, "run": run, "seed": str(seed)},
                     "inputs": list(self.inputs(stem).items()),  # in the rule's order
                 }
-                for seed in self.seeds(paper)
+                for seed in self.seeds[paper]
             ]
         )
 

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-from isotropy.device import TOKEN_BUDGETS
+from isotropy.device import token_budget
 from isotropy.finetune import train as loop
 from isotropy.finetune.data import Inputs
 from isotropy.finetune.spec import Method
@@ -22,7 +22,6 @@ from isotropy.sources.registry import load_registry
 from isotropy.sources.sizes import ModelSize
 from isotropy.workflow.costs import GIGA, CostModel, gpu_memory_warning
 from isotropy.workflow.gpu_memory import (
-    AUTOMATIC_BATCH,
     BYTES_PER_WEIGHT,
     CONTEXT,
     encoding_memory,
@@ -158,7 +157,12 @@ def test_estimate_of_encoding_agrees_with_the_memory_of_tensors(
 
 
 def test_automatic_batches_are_those_of_a_gpu() -> None:
-    assert TOKEN_BUDGETS["cuda"] == AUTOMATIC_BATCH
+    size = ModelSize(weights=85, width=768, layers=12, gigabytes=0.4)
+    automatic, given = (
+        encoding_memory(size, batch, "float32", n_states=1)
+        for batch in ("auto", token_budget("auto", torch.device("cuda")))
+    )
+    assert automatic == given
 
 
 def costs_on(project: Path, device: str, **compute: Any) -> CostModel:
