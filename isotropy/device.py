@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from filelock import lock_descriptor
 
 from isotropy.errors import IsotropyError
-from isotropy.gpus import TOKEN_BUDGETS
 from isotropy.scrub import remove_user
 
 
@@ -81,11 +80,6 @@ class HostCopy:
         """Wait until the copy is complete, and return it."""
         self._done.synchronize()
         return self._copies
-
-
-def token_budget(requested: int | Literal["auto"], device: torch.device) -> int:
-    """Return the maximum number of tokens in a batch on a device."""
-    return TOKEN_BUDGETS[device.type] if requested == "auto" else requested
 
 
 def lock_least_used(names: Sequence[str], folder: Path) -> int:

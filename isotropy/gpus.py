@@ -8,9 +8,6 @@ import subprocess
 from pathlib import Path
 
 DEVICES = Path("/dev")
-TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
-"""Tokens in a batch of an encoder, padding included: what stays in the cache of a processor, and
-what keeps a GPU busy."""
 QUERY = "--query-gpu=index,uuid,mig.mode.current,memory.total"
 MEGABYTES = 2**20 / 10**6  # in a MiB, the unit of nvidia-smi
 SECONDS = 30  # nvidia-smi may first start the driver of each GPU

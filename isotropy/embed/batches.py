@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+
+TOKEN_BUDGETS = {"cpu": 2048, "cuda": 16384}
+"""Tokens in a batch, padding included: what stays in the cache of a processor, and what keeps a GPU
+busy."""
+
+
+def pick_token_budget(requested: int | Literal["auto"], device_type: str) -> int:
+    """Return the maximum number of tokens in a batch on a device of a type, `cpu` or `cuda`."""
+    return TOKEN_BUDGETS[device_type] if requested == "auto" else requested
 
 
 def batches(

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch.nn import functional
 
-from isotropy.device import token_budget
+from isotropy.embed.batches import pick_token_budget
 from isotropy.embed.sentence_encoder import SentenceEncoder, map_batches
 from isotropy.errors import IsotropyError
 from isotropy.finetune.scores import classification_scores
@@ -74,7 +74,7 @@ def features(
         )
     encoded = encoder.tokenizer(*columns, truncation=True, max_length=spec.max_length)
     ids, types = encoded["input_ids"], encoded.get("token_type_ids")
-    size = max(1, token_budget(spec.token_budget, encoder.device) // spec.max_length)
+    size = max(1, pick_token_budget(spec.token_budget, encoder.device.type) // spec.max_length)
     batches = [list(range(a, min(a + size, len(ids)))) for a in range(0, len(ids), size)]
 
     def encode_batch(rows: list[int]) -> torch.Tensor:

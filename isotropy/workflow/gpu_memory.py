@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from isotropy.gpus import TOKEN_BUDGETS
+from isotropy.embed.batches import pick_token_budget
 from isotropy.sources.sizes import ModelSize
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -75,6 +75,6 @@ def encoding_memory(
         n_states: hidden states that the model returns.
     """
     size = 4 if dtype == "float32" else 2
-    tokens = TOKEN_BUDGETS["cuda"] if batch == "auto" else batch
+    tokens = pick_token_budget(batch, "cuda")
     per_token = model.width * (kept_bytes(model) * size / 4 + (size + 4) * n_states)
     return size * n_parameters(model) + tokens * per_token

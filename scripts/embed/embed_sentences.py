@@ -4,7 +4,8 @@ import pandas as pd
 import torch
 from safetensors.numpy import save_file
 
-from isotropy.device import pick_device, token_budget
+from isotropy.device import pick_device
+from isotropy.embed.batches import pick_token_budget
 from isotropy.embed.deviations import encoder_deviations, precision_deviations
 from isotropy.embed.sentence_encoder import SentenceEncoder, embed
 from isotropy.embed.spec import EmbedSpec
@@ -19,7 +20,7 @@ with Job(snakemake, EmbedSpec) as job:
     vectors, job.measurements = embed(
         encoder,
         texts,
-        token_budget=token_budget(job.spec.token_budget, device),
+        token_budget=pick_token_budget(job.spec.token_budget, device.type),
         workers=job.threads,
         work=job.work / device.type,
     )

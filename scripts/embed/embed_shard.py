@@ -3,7 +3,8 @@
 import pandas as pd
 import torch
 
-from isotropy.device import pick_device, token_budget
+from isotropy.device import pick_device
+from isotropy.embed.batches import pick_token_budget
 from isotropy.embed.sentence_encoder import SentenceEncoder
 from isotropy.embed.spec import ShardSpec
 from isotropy.embed.tokens import Extraction, extract_shard
@@ -20,7 +21,7 @@ with Job(snakemake, ShardSpec) as job:
         texts,
         layers=spec.layers,
         window=spec.window,
-        token_budget=token_budget(spec.token_budget, device),
+        token_budget=pick_token_budget(spec.token_budget, device.type),
     )
     with job.write("parts") as folder:
         folder.mkdir()

@@ -3,7 +3,8 @@
 import pandas as pd
 import torch
 
-from isotropy.device import pick_device, token_budget
+from isotropy.device import pick_device
+from isotropy.embed.batches import pick_token_budget
 from isotropy.embed.deviations import precision_deviations
 from isotropy.embed.sentence_encoder import SentenceEncoder
 from isotropy.embed.spec import TokensSpec
@@ -24,13 +25,13 @@ with Job(snakemake, TokensSpec, shortcut_inputs=("shards",)) as job:
     job.lineage.deviate(precision_deviations(spec.dtype))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     texts = list(pd.read_parquet(job.input["texts"])["text"])
-    computed_on = [torch.device(r.measurements["device"]) for r in job.shortcut_records]
+    devices = [torch.device(r.measurements["device"]) for r in job.shortcut_records] or [device]
     extraction = Extraction(
         encoder,
         texts,
         layers=spec.layers,
         window=spec.window,
-        token_budget=token_budget(spec.token_budget, [*computed_on, device][0]),
+        token_budget=pick_token_budget(spec.token_budget, devices[0].type),
     )
     with job.write("tokens") as folder:
         folder.mkdir()

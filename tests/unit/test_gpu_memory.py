@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
-from isotropy.device import token_budget
+from isotropy.embed.batches import pick_token_budget
 from isotropy.finetune import train as loop
 from isotropy.finetune.data import Inputs
 from isotropy.finetune.spec import Method
@@ -160,7 +160,7 @@ def test_automatic_batches_are_those_of_a_gpu() -> None:
     size = ModelSize(weights=85, width=768, layers=12, gigabytes=0.4)
     automatic, given = (
         encoding_memory(size, batch, "float32", n_states=1)
-        for batch in ("auto", token_budget("auto", torch.device("cuda")))
+        for batch in ("auto", pick_token_budget("auto", "cuda"))
     )
     assert automatic == given
 
