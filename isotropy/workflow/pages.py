@@ -173,9 +173,9 @@ def _sections(project: Path, key: str, headings: tuple[str, ...]) -> str:
 
 @cache
 def _glossary(page: Path) -> dict[str, str]:
-    """Words and their meanings, from the table of a docs page; nothing where there is no page."""
+    """Words and their meanings, from the tables of a docs page; nothing where there is no page."""
     text = page.read_text("utf8") if page.is_file() else ""
-    return dict(re.findall(r"^\| ([a-z -]+) \| ([^|]+) \| `", text, re.M))
+    return dict(re.findall(r"^\| ([^|`]+) \| ([^|]+) \| `", text, re.M))
 
 
 @cache
