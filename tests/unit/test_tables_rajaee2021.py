@@ -195,6 +195,14 @@ def test_isotropy_gains_pair_runs_by_seed() -> None:
     assert minus_equal_variance.tolist() == pytest.approx([-0.1] * 6)
 
 
+def test_isotropy_of_static_vectors_counts_once() -> None:
+    """Two sets of word pairs share one cloud; sentences have one each."""
+    long = tables.measurements([similarity_result(), similarity_result("polarity", n_pairs=0)])
+    assert tables.directions(long)["setup"].nunique() == 2
+    words = long.assign(layer=math.nan)
+    assert set(tables.directions(words)["setup"]) == {long["setup"].iloc[0]}
+
+
 def test_similarity_gains_are_paired() -> None:
     """Gains are differences of SciPy's correlations, with intervals over pairs; data without pairs,
     or with one method only, are left out."""

@@ -475,12 +475,15 @@ def directions(measurements: pd.DataFrame) -> pd.DataFrame:
     I(W) rises by, the same with all clouds at the root mean square norm that they had before
     (shorter vectors alone raise I(W)), and IsoScore; minus none, the global method, random parts of
     the same sizes, and the global method with equal variance removed. I(W) has its range over the
-    signs of eigenvectors.
+    signs of eigenvectors. Static vectors are one cloud, whatever pairs of words are scored: they
+    have the rows of the first set of pairs.
 
     I(W) at equal norm and IsoScore do not depend on the length of vectors.
     """
+    first_setups = measurements.groupby("embedding")["setup"].transform("first")
+    repeated = measurements["layer"].isna() & (measurements["setup"] != first_setups)
     rows = []
-    for facts, run in _paired_runs(_method_rows(measurements)):
+    for facts, run in _paired_runs(_method_rows(measurements[~repeated])):
         row: dict[str, object] = {}
         for name, column in ISOTROPY_GAINS.items():
             row |= _range_of_difference(f"{name}_gain", run, "none", column)
