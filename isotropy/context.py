@@ -35,19 +35,21 @@ class Compute(Strict):
     """Configuration of device, precision and batches."""
 
     device: Literal["auto", "cpu", "cuda"]
-    """`auto`: the GPU if there is one; `cuda`: jobs fail without a GPU."""
+    """`auto`: a GPU if the machine on which the workflow starts has one; `cuda`: jobs fail without
+    a GPU."""
     dtype: Literal["float32", "bfloat16"]
     """Floating-point type of the encoders. The papers use float32."""
     token_budget: Literal["auto"] | Annotated[int, Field(ge=16)]
-    """Maximum number of tokens in a batch of an encoder, padding included. `auto`: 2,048 on a CPU,
-    16,384 on a GPU."""
+    """Maximum number of tokens in a batch of an encoder, padding included, but at least one text.
+    `auto`: 2,048 on a CPU, 16,384 on a GPU."""
     jobs_per_gpu: Annotated[int, Field(ge=1)]
     """Number of jobs that compute on one GPU of this machine at a time; on a cluster each job gets
     a GPU of its own."""
     seeds_in_one_job: bool = False
     """Fine-tune all seeds of a run one after the other in one process, which loads libraries and
     data once. It pays on a GPU for short runs, where starting takes as long as training. Does not
-    change the result, but models that were made the other way are made again."""
+    change the result, but models that were made the other way are made again, and all seeds of a
+    run to which a seed is added."""
     shards: Annotated[int, Field(ge=1)]
     """Number of jobs that split the extraction of the token vectors of a data set with a model.
     Does not change the result."""

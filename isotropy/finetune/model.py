@@ -111,11 +111,12 @@ def task_loss(outputs: Any, batch: Batch) -> torch.Tensor:
     mean of the cross-entropies of start and end for answers.
     """
     if "start_logits" in outputs:
-        first, last = batch.targets[:, 0], batch.targets[:, 1]
-        ends = functional.cross_entropy(outputs.start_logits, first) + functional.cross_entropy(
-            outputs.end_logits, last
-        )
-        return ends / 2
+        logits = (outputs.start_logits, outputs.end_logits)
+        ends = [
+            functional.cross_entropy(one[:, : batch.length], targets)
+            for one, targets in zip(logits, batch.targets.T, strict=True)
+        ]
+        return (ends[0] + ends[1]) / 2
     if batch.targets.is_floating_point():
         return functional.mse_loss(outputs.logits.squeeze(-1), batch.targets)
     return functional.cross_entropy(outputs.logits, batch.targets)

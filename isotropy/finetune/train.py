@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -84,6 +86,8 @@ def finetune(
     started = perf_counter()
     _train_to_end(run, checkpoint)
     run.require_finite_parameters()
+    if spec.training.compile:
+        torch.compiler.reset()  # the next model of this process is compiled anew
     seconds = perf_counter() - started
     return pd.DataFrame(run.rows), {
         "device": str(device),
@@ -131,6 +135,7 @@ class _Run:
     ) -> None:
         training = spec.training
         require_precision(training, device)
+        require_compiler(training, device)
         self.spec, self.training = spec, training
         self.inputs, self.pad, self.device = inputs, pad, device
         self.length = training.max_length if training.pad_to_max_length else None
@@ -198,13 +203,14 @@ class _Run:
 
     def _batch(self, rows: np.ndarray) -> Batch:
         """Collect training items in a padded batch. For a compiled model the padding goes on to the
-        next multiple of LENGTH_STEP, and the penalty gets positions that leave out what was added.
+        next multiple of LENGTH_STEP; what was added counts neither in the loss nor in the penalty.
         """
         if not self.training.compile:
             return collate(self.inputs, rows, self.pad, self.device, self.length)
         longest = self.length or max(len(self.inputs.ids[i]) for i in rows)
         length = min(LENGTH_STEP * math.ceil(longest / LENGTH_STEP), self.training.max_length)
         batch = collate(self.inputs, rows, self.pad, self.device, length)
+        batch = replace(batch, length=longest)
         if self.training.keep_padding:
             counted = np.arange(len(rows))[:, None] * length + np.arange(longest)
             batch = replace(batch, positions=to_device(counted.ravel(), self.device))
@@ -365,6 +371,22 @@ def require_precision(training: Training, device: torch.device) -> None:
         raise IsotropyError(
             "precision: float16 needs a GPU, but torch finds none; use float32 or bfloat16 on "
             "the CPU"
+        )
+
+
+def require_compiler(training: Training, device: torch.device) -> None:
+    """Raise an IsotropyError if the model is to be compiled, but no compiler is found: of C++ for
+    torch's kernels on a CPU, of C for Triton's launchers on a GPU.
+    """
+    if not training.compile:
+        return
+    on_cpu = device.type == "cpu"
+    variable, usual = ("CXX", ["g++", "clang++"]) if on_cpu else ("CC", ["gcc", "clang"])
+    names = [os.environ[variable]] if os.environ.get(variable) else usual
+    if not any(shutil.which(name) for name in names):
+        raise IsotropyError(
+            f"training.compile: true needs a compiler ({' or '.join(names)}), and none is found: "
+            f"install one, name it in {variable}, or set compile: false"
         )
 
 
