@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from itertools import takewhile
 from pathlib import Path
 
 DEVICES = Path("/dev")
@@ -19,13 +21,13 @@ def count_gpus() -> int:
     n_devices = sum(1 for path in DEVICES.glob("nvidia[0-9]*"))
     if visible is None:
         return n_devices
-    chosen = [name for name in visible.split(",") if name.strip() not in ("", "-1")]
-    return min(n_devices, len(chosen))
+    return min(n_devices, len(_chosen(visible)))
 
 
 def gpu_memory() -> list[int]:
     """Return the memory in MB of each GPU that a job on this machine could use, as nvidia-smi
-    reports it; empty if that is not known for all of them, as for parts of a GPU (MIG).
+    reports it; empty if that is not known for all of them, as for parts of a GPU (MIG), or for
+    unlike GPUs that are chosen by number: CUDA has the fastest first, nvidia-smi the slots.
     """
     command = shutil.which("nvidia-smi")
     if command is None or not count_gpus():
@@ -44,13 +46,23 @@ def gpu_memory() -> list[int]:
             for index, uuid, mig, mib in rows
             if mig != "Enabled" and _is_visible(index, uuid)
         ]
+        sizes = {mib for *_, mib in rows}
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
+    by_number = re.match(r"\s*\d", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    if by_number and len(sizes) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        return []
     return memory if len(memory) == count_gpus() else []
+
+
+def _chosen(visible: str) -> list[str]:
+    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES names, before the first invalid one."""
+    names = (name.strip() for name in visible.split(","))
+    return list(takewhile(lambda name: name not in ("", "-1"), names))
 
 
 def _is_visible(index: str, uuid: str) -> bool:
     """Return whether CUDA_VISIBLE_DEVICES has a GPU, by its number or the beginning of its UUID."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = [name.strip() for name in visible.split(",")] if visible is not None else [index]
-    return any(name and (name == index or uuid.startswith(name)) for name in names)
+    names = [index] if visible is None else _chosen(visible)
+    return any(name == index or uuid.startswith(name) for name in names)

@@ -76,7 +76,9 @@ RESULTS = Path(patches.module_prefix(workflow)) / "results"
 try:
     STUDY = load_study(config, PROJECT)
     PLAN = Plan(STUDY, PROJECT, RESULTS.parent.absolute())
-    COSTS = CostModel(PLAN, read_rates(PROJECT / "config/rates.yaml"))
+    COSTS = CostModel(
+        PLAN, read_rates(PROJECT / "config/rates.yaml"), sees_gpu=count_gpus() > 0
+    )
     PLAN.batches()  # to find mistakes in the declarations of tables and figures
 except IsotropyError as error:
     raise WorkflowError(escape_for_terminal(str(error))) from None
@@ -426,7 +428,9 @@ def limit_gpu_jobs():
     need more memory than a GPU has.
     """
     memory = gpu_memory() if gpus() else []
-    n = count_gpus() * CONFIG.compute.jobs_per_gpu
+    # torch may see a GPU that has no file in /dev, as on Windows' Linux
+    n_gpus = max(count_gpus(), CONFIG.compute.device == "cuda")
+    n = n_gpus * CONFIG.compute.jobs_per_gpu
     available = patches.limit_gpu_jobs(workflow, n, memory)
     if available is not None:
         warning = gpu_memory_warning(COSTS, planned_stems(), available)

@@ -22,6 +22,7 @@ from isotropy.cli.sources import app as sources_app
 from isotropy.cli.status import status
 from isotropy.errors import missing_package
 from isotropy.files import RESULTS
+from isotropy.gpus import count_gpus
 
 Style = Literal["page", "paper"]
 Width = Literal["column", "page"]
@@ -117,7 +118,8 @@ def plan(
             files = [*files, _write_configuration(decide, output, verdicts, checkout, files)]
             console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
         scale = _measured_scale(root, checkout, speeds) if measured else {}
-        costs = CostModel(study_plan(checkout, root, files), speeds, scale)
+        plan = study_plan(checkout, root, files)
+        costs = CostModel(plan, speeds, scale, sees_gpu=count_gpus() > 0)
         left = _stems_left(root, checkout, costs)
         stage_totals = totals(costs, costs.plan.stems())
     console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
@@ -147,7 +149,8 @@ def _measured_scale(root: Path, project: Path, speeds: Rates) -> dict[tuple[str,
     from isotropy.workflow.status import measured_scale, survey
     from isotropy.workflow.summary import summarize
 
-    summary = summarize(CostModel(study_plan(project, root, None), speeds))
+    plan = study_plan(project, root, None)
+    summary = summarize(CostModel(plan, speeds, sees_gpu=count_gpus() > 0))
     scale = measured_scale(survey(root, summary, project.resolve()))
     if not scale:
         raise IsotropyError(

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from isotropy.cli.common import Root, file_or_shipped, find_project, one_sentence, study_plan
 from isotropy.files import RESULTS, sha256_file
+from isotropy.gpus import count_gpus
 from isotropy.printable import escape_for_terminal
 from isotropy.provenance.format import LEDGER
 
@@ -89,7 +90,8 @@ def _summary(project: Path, root: Path, configfiles: list[Path] | None) -> tuple
         if configfiles is None
         else [[str(path.resolve()), sha256_file(path)] for path in configfiles]
     )
-    files = [sha256_file(project / "config.yaml"), configuration, str(project.resolve())]
+    sees_gpu = count_gpus() > 0
+    files = [sha256_file(project / "config.yaml"), configuration, str(project.resolve()), sees_gpu]
     summary = read_summary(root, files, project)
     kept_codes = -1 if summary is None else len(summary.codes)
     registry = Path()
@@ -98,7 +100,8 @@ def _summary(project: Path, root: Path, configfiles: list[Path] | None) -> tuple
 
         plan = study_plan(project, root, configfiles)
         registry = (project / plan.study.config.sources.registry).resolve()
-        summary = summarize(CostModel(plan, read_rates(project / "config/rates.yaml")))
+        rates = read_rates(project / "config/rates.yaml")
+        summary = summarize(CostModel(plan, rates, sees_gpu=sees_gpu))
     final = summary
 
     def keep() -> None:

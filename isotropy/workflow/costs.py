@@ -142,12 +142,14 @@ class CostModel:
         scale: factors on seconds by stage and by whether the job has a GPU, from finished jobs
             (`isotropy.workflow.status.measured_scale`); a stage without one has that of `all`.
         unknown: sources of unknown size, which are counted as empty.
+        sees_gpu: whether `device: auto` is a GPU.
     """
 
     plan: Plan
     rates: Rates
     scale: Mapping[tuple[str, bool], float] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
+    sees_gpu: bool = False
 
     def cost(self, stem: str) -> Cost:
         """Cost of the job of one result, given its stem."""
@@ -155,7 +157,7 @@ class CostModel:
         needs = _needs(spec, self)
         device = getattr(getattr(spec, "tokens", spec), "device", "cpu")
         device = "cpu" if self.merges(spec) else device
-        gpu = device == "cuda"
+        gpu = device == "cuda" or (device == "auto" and self.sees_gpu)
         seconds, sharing = 0.0, self._share_a_start(stem, spec)
         for kind, amount in needs.work.items():
             rate = self.rates.rates[kind]
@@ -164,7 +166,7 @@ class CostModel:
         if stem in self.plan.kept and isinstance(spec, FinetuneSpec):
             disk += GIGA * self.model(spec.model).gigabytes
         seconds *= self.scale.get((stage_of(stem), gpu), self.scale.get(("all", gpu), 1.0))
-        gpu_memory = 0 if device == "cpu" else CONTEXT + needs.gpu_memory
+        gpu_memory = CONTEXT + needs.gpu_memory if gpu else 0
         return Cost(gpu, seconds, disk, PROCESS_BYTES + needs.memory, gpu_memory)
 
     def _share_a_start(self, stem: str, spec: Spec) -> int:
@@ -484,6 +486,15 @@ def _(spec: ClassifySpec, costs: CostModel) -> Needs:
     return Needs({"classify": work}, 1e6, 24 * size, gpu_memory)
 
 
+SAVES_GPU_MEMORY = {
+    "embed": "a smaller compute.token_budget, or compute.dtype: bfloat16",
+    "finetune": "a smaller batch_size, or precision: bfloat16",
+    "optimize": "a smaller sample_size, or compute.device: cpu",
+    "similarity": "a smaller compute.token_budget, or compute.dtype: bfloat16",
+}
+"""What to change if a job of a stage needs too much memory of a GPU."""
+
+
 def gpu_memory_warning(costs: CostModel, stems: Iterable[str], available: float) -> str | None:
     """Say which job, of those of some results, takes most of a GPU's memory, if it takes more than
     there is by its estimate.
@@ -501,12 +512,12 @@ def gpu_memory_warning(costs: CostModel, stems: Iterable[str], available: float)
     if not exceeding:
         return None
     largest = max(exceeding, key=estimates.__getitem__)
-    others = f", as do {len(exceeding) - 1:,} other jobs" if len(exceeding) > 1 else ""
+    n_others = len(exceeding) - 1
+    others = f" ({n_others:,} other job{'s' * (n_others > 1)} too)" if n_others else ""
     return (
         f"{largest} needs more memory than a GPU of this machine has{others}: about "
-        f"{estimates[largest]:,.0f} MB of {available:,.0f} MB. It asks for a whole GPU and may run "
-        "out of memory: set a smaller batch_size (compute.token_budget for embeddings), or "
-        "precision: bfloat16 (compute.dtype)"
+        f"{estimates[largest]:,.0f} MB of {available:,.0f} MB. It may run out of memory: set "
+        f"{SAVES_GPU_MEMORY[stage_of(largest)]}"
     )
 
 

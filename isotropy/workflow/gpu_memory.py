@@ -1,7 +1,7 @@
 """Estimate the memory that a job takes on a GPU, from the sizes of its model and of its batches.
 
 Computed, not measured on a GPU. The bytes per value were counted on a CPU, as what autograd keeps
-(docs/performance.md); `tests/unit/test_costs.py` counts them again on small models.
+(docs/performance.md); `tests/unit/test_gpu_memory.py` counts them again on small models.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ the Brown corpus."""
 
 
 def n_parameters(model: ModelSize) -> float:
-    """Parameters of a model, from its files in float32. Files of fewer bits, and layers that share
-    their weights, state too few: it has at least those of its layers.
+    """Parameters of a model, from its files in float32. Files of fewer bits state too few: at least
+    those of its layers are counted, which is more than it has if layers share their weights.
     """
     return max(1e9 * model.gigabytes / 4, 1e6 * model.weights)
 

@@ -58,7 +58,14 @@ def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(gpus, "DEVICES", tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert gpus.count_gpus() == 2
-    for visible, n in (("", 0), ("-1", 0), ("1", 1), ("0,1", 2), ("GPU-a,GPU-b,GPU-c", 2)):
+    for visible, n in (
+        ("", 0),
+        ("-1", 0),
+        ("1", 1),
+        ("0,1", 2),
+        ("0,-1,1", 1),
+        ("GPU-a,GPU-b,GPU-c", 2),
+    ):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         assert gpus.count_gpus() == n
 
@@ -85,6 +92,10 @@ def test_memory_of_gpus_is_read_without_torch(
     command.chmod(0o755)
     first, second = 81559 * 2**20 // 10**6, 24576 * 2**20 // 10**6
     assert gpus.gpu_memory() == [first, second]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    assert gpus.gpu_memory() == []  # CUDA's first is the fastest, whichever slot it is in
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     for visible, memory in (
         ("0", [first]),
         ("GPU-b", [second]),

@@ -4,6 +4,7 @@ the memory that tensors take while a model encodes. Not measured on a GPU."""
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +173,15 @@ def costs_on(project: Path, device: str, **compute: Any) -> CostModel:
 
 
 def test_only_jobs_that_compute_on_a_gpu_take_its_memory(project: Path) -> None:
-    for device in ("cuda", "auto", "cpu"):
-        costs = costs_on(project, device)
+    for device, sees_gpu in ("cuda", False), ("auto", True), ("auto", False), ("cpu", True):
+        costs = replace(costs_on(project, device), sees_gpu=sees_gpu)
         memory = {stem: costs.cost(stem).gpu_memory for stem in costs.plan.stems()}
         stages = {stem.split("/")[0] for stem, value in memory.items() if value}
-        expected = {"embed", "finetune", "optimize", "similarity"} if device != "cpu" else set()
+        expected = (
+            {"embed", "finetune", "optimize", "similarity"}
+            if device == "cuda" or (device == "auto" and sees_gpu)
+            else set()
+        )
         assert stages == expected
         assert all(value >= CONTEXT for value in memory.values() if value)
     stem = "embed/brown/tokens/all-MiniLM-L6-v2"
@@ -204,6 +209,10 @@ def test_warning_names_the_largest_job_and_the_remedy(project: Path) -> None:
     warning = gpu_memory_warning(costs, [largest, *others[-1:]], memory[largest] - 1)
     assert warning is not None
     assert warning.startswith(f"{largest} needs more memory than a GPU of this machine has: about")
-    assert "batch_size" in warning
+    assert "token_budget" in warning
     n = sum(value > CONTEXT / 10**6 for value in memory.values())
-    assert f", as do {n - 1} other jobs" in str(gpu_memory_warning(costs, stems, 500))
+    assert f" ({n - 1} other jobs too)" in str(gpu_memory_warning(costs, stems, 500))
+    two = [largest, others[0]]
+    assert " (1 other job too)" in str(gpu_memory_warning(costs, two, memory[others[0]] - 1))
+    trajectory = next(stem for stem in stems if stem.startswith("optimize/"))
+    assert "sample_size" in str(gpu_memory_warning(costs, [trajectory], 1))
