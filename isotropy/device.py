@@ -28,9 +28,14 @@ def pick_device(requested: str) -> torch.device:
     """
     if requested == "cuda" and not torch.cuda.is_available():
         host = remove_user(socket.gethostname())
+        reason = (
+            "install torch's build for CUDA (this one is for CPUs)"
+            if torch.version.cuda is None
+            else "look at CUDA_VISIBLE_DEVICES, fix its driver, or exclude the node"
+        )
         raise IsotropyError(
-            f"device: cuda was asked for, but torch sees no GPU on {host}; set device: auto, "
-            "fix its driver, or exclude the node"
+            f"device: cuda was asked for, but torch sees no GPU on {host}; set device: auto, or "
+            f"{reason}"
         )
     if requested == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")

@@ -357,6 +357,11 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             self._lock.close()
             if not self.work.exists():  # no work that a later job could continue
                 remove(self.work.parent)
+        if type(error).__name__ == "OutOfMemoryError":  # torch's, which may not be loaded
+            error = IsotropyError(
+                f"the GPU has no memory left: set a smaller batch_size (compute.token_budget for "
+                f"embeddings), or fewer compute.jobs_per_gpu ({str(error).splitlines()[0]})"
+            )
         if isinstance(error, IsotropyError):
             log.error("error: %s", error)
             raise SystemExit(1) from None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, read_json, write_json
@@ -217,6 +218,17 @@ def test_failed_job_leaves_no_outputs(
     assert sorted(p.name for p in (run / "results").glob("*bad*")) == []
     text = (run / "results/logs/bad.log").read_text()
     assert "error: the data are wrong" in text
+    assert "Traceback" not in text
+
+
+def test_gpu_without_memory_is_one_sentence(run: Path, project: Path) -> None:
+    """What to change, and what torch says, without a traceback."""
+    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the docs")
+    with pytest.raises(SystemExit), Job(snakemake_object(project, "large"), NoteSpec):
+        raise error
+    text = (run / "results/logs/large.log").read_text()
+    assert "error: the GPU has no memory left: set a smaller batch_size" in text
+    assert "(CUDA out of memory. Tried to allocate 2 GiB.)" in text
     assert "Traceback" not in text
 
 
