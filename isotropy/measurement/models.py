@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Pooling = Literal["mean", "cls", "last", "tokens"]
 OUTPUT = "output"
 """Name of the layer of the output of a sentence-transformers model, after all of its modules."""
-TOKENS_PER_BATCH = 2048
 BATCHES_AT_ONCE = 16
 """Batches whose states are in memory together, for one layer; fewer for several layers."""
 
@@ -232,7 +231,7 @@ class _SentenceReader:
         self, title: str, folder: Path, layout: Layout, texts: Sequence[str], options: ModelOptions
     ) -> None:
         from isotropy.device import pick_device
-        from isotropy.embed.batches import batches
+        from isotropy.embed.batches import batches, pick_token_budget
         from isotropy.measurement.sentence_models import SentenceModel
 
         self.model: SentenceModel = SentenceModel(
@@ -258,7 +257,8 @@ class _SentenceReader:
         if same_length and hidden is None:  # lengths are not known
             self.batches = [[i] for i in range(len(texts))]
         else:
-            self.batches = batches(self.lengths, TOKENS_PER_BATCH, same_length=same_length)
+            budget = pick_token_budget("auto", self.device.type)
+            self.batches = batches(self.lengths, budget, same_length=same_length)
 
     def prepare(self, batch: list[int]) -> Any:
         return self.model.features([self.texts[i] for i in batch])
@@ -297,7 +297,7 @@ class _TransformerReader:
     def __init__(
         self, title: str, layout: Layout, texts: Sequence[str], options: ModelOptions
     ) -> None:
-        from isotropy.embed.batches import batches
+        from isotropy.embed.batches import batches, pick_token_budget
 
         for name in ("prompt_name", "truncate_dim"):
             if getattr(options, name) is not None:
@@ -326,7 +326,8 @@ class _TransformerReader:
         self.counts = np.array([len(kept) if tokens else 1 for kept in self.kept])
         same_length = hidden.depend_on_padding
         lengths = [len(row) for row in self.ids]
-        self.batches = batches(lengths, TOKENS_PER_BATCH, same_length=same_length)
+        budget = pick_token_budget("auto", self.device.type)
+        self.batches = batches(lengths, budget, same_length=same_length)
         self.types = None
         if tokens:
             ids = [np.array(row)[kept] for row, kept in zip(self.ids, self.kept, strict=True)]
