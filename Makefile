@@ -32,7 +32,7 @@ test: $(TEST_READY)
 	$(PYTEST) --junitxml=.pytest_cache/report.xml
 	@echo "All tests passed. What each one shows is in its docstring under tests/; timings are in .pytest_cache/report.xml."
 
-# The computation of each stage on a GPU beside the CPU, in less than five minutes; on the CPU alone
+# The computation of each stage on a GPU beside the CPU, in about a minute; on the CPU alone
 # where torch sees no GPU. Then the smoke study on both, which needs a GPU, snakemake and the sources.
 # GPU_PYTHON: another interpreter, which has torch already; then nothing is installed.
 test-gpu: $(if $(filter $(VENV)/bin/python,$(GPU_PYTHON)),$(TEST_READY))

@@ -69,8 +69,8 @@ def _changed_at(folder: str) -> int:
 
 @cache
 def _packages_in(folder: str, _changed_at: int) -> tuple[tuple[str, str], ...]:
-    """Return the distributions in a folder, cached for a process and its forks, since reading
-    opens a file of each distribution.
+    """Return the distributions in a folder, cached for a process, since reading opens a file of
+    each distribution.
     """
     versions: dict[str, str] = {}
     for distribution in metadata.distributions(path=[folder]):
@@ -141,8 +141,6 @@ def _cpu() -> Any:
 
 def _gpu() -> Any:
     torch = sys.modules.get("torch")
-    # Forked jobs have torch loaded even if they do not use it: same reason for both cases, so that
-    # records of both can be compared
     if torch is None or not torch.cuda.is_available():
         return unknown("torch is not loaded, or sees no GPU")
     used = torch.cuda.is_initialized()  # query first: the next line initializes CUDA

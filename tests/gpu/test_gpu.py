@@ -1,4 +1,4 @@
-"""The computation of each stage on a GPU beside float64 on the CPU, within tolerances that follow
+"""The computation of each stage on a GPU beside the CPU, within tolerances that follow
 from the number format. Where torch sees no GPU, the same runs on the CPU.
 """
 
