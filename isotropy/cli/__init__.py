@@ -106,7 +106,7 @@ def plan(
     """
     from rich.console import Console
 
-    from isotropy.workflow.costs import CostModel, read_rates, totals
+    from isotropy.workflow.costs import read_rates, totals
 
     console = Console(highlight=False)
     checkout = find_project(project, Path())
@@ -118,8 +118,7 @@ def plan(
             files = [*files, _write_configuration(decide, output, verdicts, checkout, files)]
             console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
         scale = _measured_scale(root, checkout, speeds) if measured else {}
-        plan = study_plan(checkout, root, files)
-        costs = CostModel(plan, speeds, scale, sees_gpu=count_gpus() > 0)
+        costs = _cost_model(checkout, root, files, speeds, scale)
         left = _stems_left(root, checkout, costs)
         stage_totals = totals(costs, costs.plan.stems())
     console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
@@ -142,15 +141,27 @@ def _print_origin(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
+def _cost_model(
+    project: Path,
+    root: Path,
+    configfiles: list[Path] | None,
+    speeds: Rates,
+    scale: Mapping[tuple[str, bool], float],
+) -> CostModel:
+    """The estimates of a study's jobs on this machine."""
+    from isotropy.workflow.costs import CostModel
+
+    study = study_plan(project, root, configfiles)
+    return CostModel(study, speeds, scale, sees_gpu=count_gpus() > 0)
+
+
 def _measured_scale(root: Path, project: Path, speeds: Rates) -> dict[tuple[str, bool], float]:
     """Factors on the estimates of jobs by stage, from the records of the last run in a folder."""
     from isotropy.errors import IsotropyError
-    from isotropy.workflow.costs import CostModel
     from isotropy.workflow.status import measured_scale, survey
     from isotropy.workflow.summary import summarize
 
-    plan = study_plan(project, root, None)
-    summary = summarize(CostModel(plan, speeds, sees_gpu=count_gpus() > 0))
+    summary = summarize(_cost_model(project, root, None, speeds, {}))
     scale = measured_scale(survey(root, summary, project.resolve()))
     if not scale:
         raise IsotropyError(

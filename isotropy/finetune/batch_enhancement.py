@@ -56,7 +56,7 @@ class BatchClustering:
             lambda _, inputs: (self._enhance_states(inputs[0]), *inputs[1:])
         )
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # it clusters with NumPy and scikit-learn
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # NumPy clusters
     def _enhance_states(self, states: torch.Tensor) -> torch.Tensor:
         """Enhance the first tokens of hidden states of shape (B, T, d), or first tokens (B, d)."""
         if states.dim() == 2:
