@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from itertools import takewhile
@@ -17,11 +16,9 @@ SECONDS = 30  # nvidia-smi may first start the driver of each GPU
 
 def count_gpus() -> int:
     """Count the NVIDIA GPUs that a job on this machine could use."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     n_devices = sum(1 for path in DEVICES.glob("nvidia[0-9]*"))
-    if visible is None:
-        return n_devices
-    return min(n_devices, len(_chosen(visible)))
+    visible = _visible_devices()
+    return n_devices if visible is None else min(n_devices, len(visible))
 
 
 def gpu_memory() -> list[int]:
@@ -29,7 +26,7 @@ def gpu_memory() -> list[int]:
     reports it; empty if that is not known for all of them, as for parts of a GPU (MIG), or for
     unlike GPUs that are chosen by number: CUDA has the fastest first, nvidia-smi the slots.
     """
-    command = shutil.which("nvidia-smi")
+    command, visible = shutil.which("nvidia-smi"), _visible_devices()
     if command is None or not count_gpus():
         return []
     try:
@@ -44,25 +41,26 @@ def gpu_memory() -> list[int]:
         memory = [
             int(int(mib) * MEGABYTES)
             for index, uuid, mig, mib in rows
-            if mig != "Enabled" and _is_visible(index, uuid)
+            if mig != "Enabled" and (visible is None or _is_named(index, uuid, visible))
         ]
         sizes = {mib for *_, mib in rows}
     except (OSError, subprocess.SubprocessError, ValueError):
         return []
-    by_number = re.match(r"\s*\d", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    by_number = visible is not None and any(name[0].isdigit() for name in visible[:1])
     if by_number and len(sizes) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
         return []
     return memory if len(memory) == count_gpus() else []
 
 
-def _chosen(visible: str) -> list[str]:
-    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES names, before the first invalid one."""
+def _visible_devices() -> list[str] | None:
+    """Return what CUDA_VISIBLE_DEVICES names, before what is invalid; None if it is not set."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return None
     names = (name.strip() for name in visible.split(","))
     return list(takewhile(lambda name: name not in ("", "-1"), names))
 
 
-def _is_visible(index: str, uuid: str) -> bool:
-    """Return whether CUDA_VISIBLE_DEVICES has a GPU, by its number or the beginning of its UUID."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = [index] if visible is None else _chosen(visible)
+def _is_named(index: str, uuid: str, names: list[str]) -> bool:
+    """Return whether a GPU is named, by its number or the beginning of its UUID."""
     return any(name == index or uuid.startswith(name) for name in names)

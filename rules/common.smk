@@ -429,8 +429,7 @@ def limit_gpu_jobs():
     """
     memory = gpu_memory() if gpus() else []
     # torch may see a GPU that has no file in /dev, as on Windows' Linux
-    n_gpus = max(count_gpus(), CONFIG.compute.device == "cuda")
-    n = n_gpus * CONFIG.compute.jobs_per_gpu
+    n = max(count_gpus(), gpus()) * CONFIG.compute.jobs_per_gpu
     available = patches.limit_gpu_jobs(workflow, n, memory)
     if available is not None:
         warning = gpu_memory_warning(COSTS, planned_stems(), available)

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,14 +16,20 @@ from typer.core import TyperCommand
 
 import isotropy
 from isotropy.cli.audit import app as audit_app
-from isotropy.cli.common import Root, file_or_shipped, find_project, one_sentence, study_plan
+from isotropy.cli.common import (
+    Root,
+    file_or_shipped,
+    find_project,
+    one_sentence,
+    study_costs,
+    study_plan,
+)
 from isotropy.cli.measure import measure
 from isotropy.cli.share import report, site
 from isotropy.cli.sources import app as sources_app
 from isotropy.cli.status import status
 from isotropy.errors import missing_package
 from isotropy.files import RESULTS
-from isotropy.gpus import count_gpus
 
 Style = Literal["page", "paper"]
 Width = Literal["column", "page"]
@@ -118,7 +125,7 @@ def plan(
             files = [*files, _write_configuration(decide, output, verdicts, checkout, files)]
             console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
         scale = _measured_scale(root, checkout, speeds) if measured else {}
-        costs = _cost_model(checkout, root, files, speeds, scale)
+        costs = replace(study_costs(checkout, root, files, speeds), scale=scale)
         left = _stems_left(root, checkout, costs)
         stage_totals = totals(costs, costs.plan.stems())
     console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
@@ -141,27 +148,13 @@ def _print_origin(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def _cost_model(
-    project: Path,
-    root: Path,
-    configfiles: list[Path] | None,
-    speeds: Rates,
-    scale: Mapping[tuple[str, bool], float],
-) -> CostModel:
-    """The estimates of a study's jobs on this machine."""
-    from isotropy.workflow.costs import CostModel
-
-    study = study_plan(project, root, configfiles)
-    return CostModel(study, speeds, scale, sees_gpu=count_gpus() > 0)
-
-
 def _measured_scale(root: Path, project: Path, speeds: Rates) -> dict[tuple[str, bool], float]:
     """Factors on the estimates of jobs by stage, from the records of the last run in a folder."""
     from isotropy.errors import IsotropyError
     from isotropy.workflow.status import measured_scale, survey
     from isotropy.workflow.summary import summarize
 
-    summary = summarize(_cost_model(project, root, None, speeds, {}))
+    summary = summarize(study_costs(project, root, None, speeds))
     scale = measured_scale(survey(root, summary, project.resolve()))
     if not scale:
         raise IsotropyError(

@@ -12,10 +12,12 @@ from rich.console import Console
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, sha256_file
+from isotropy.gpus import count_gpus
 from isotropy.printable import escape_for_terminal
 from isotropy.scrub import restore_path
 
 if TYPE_CHECKING:
+    from isotropy.workflow.costs import CostModel, Rates
     from isotropy.workflow.plan import Plan
 
 console = Console(highlight=False)
@@ -80,6 +82,16 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
         read_configuration(files, overrides), project, require_mirror=configfiles is not None
     )
     return Plan(study, project.resolve(), root.resolve())
+
+
+def study_costs(
+    project: Path, root: Path, configfiles: list[Path] | None, rates: Rates
+) -> CostModel:
+    """Return the estimates of the jobs of that plan, on this machine."""
+    from isotropy.workflow.costs import CostModel
+
+    plan = study_plan(project, root, configfiles)
+    return CostModel(plan, rates, sees_gpu=count_gpus() > 0)
 
 
 def _files_of(run: dict[str, Any], project: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isotropy.cli.common import Root, file_or_shipped, find_project, one_sentence, study_plan
+from isotropy.cli.common import Root, file_or_shipped, find_project, one_sentence, study_costs
 from isotropy.files import RESULTS, sha256_file
 from isotropy.gpus import count_gpus
 from isotropy.printable import escape_for_terminal
@@ -90,18 +90,22 @@ def _summary(project: Path, root: Path, configfiles: list[Path] | None) -> tuple
         if configfiles is None
         else [[str(path.resolve()), sha256_file(path)] for path in configfiles]
     )
-    sees_gpu = count_gpus() > 0
-    files = [sha256_file(project / "config.yaml"), configuration, str(project.resolve()), sees_gpu]
+    files = [
+        sha256_file(project / "config.yaml"),
+        configuration,
+        str(project.resolve()),
+        count_gpus() > 0,
+    ]
     summary = read_summary(root, files, project)
     kept_codes = -1 if summary is None else len(summary.codes)
     registry = Path()
     if summary is None:
-        from isotropy.workflow.costs import CostModel, read_rates
+        from isotropy.workflow.costs import read_rates
 
-        plan = study_plan(project, root, configfiles)
-        registry = (project / plan.study.config.sources.registry).resolve()
         rates = read_rates(project / "config/rates.yaml")
-        summary = summarize(CostModel(plan, rates, sees_gpu=sees_gpu))
+        costs = study_costs(project, root, configfiles, rates)
+        registry = (project / costs.plan.study.config.sources.registry).resolve()
+        summary = summarize(costs)
     final = summary
 
     def keep() -> None:

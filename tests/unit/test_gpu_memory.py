@@ -214,5 +214,6 @@ def test_warning_names_the_largest_job_and_the_remedy(project: Path) -> None:
     assert f" ({n - 1} other jobs too)" in str(gpu_memory_warning(costs, stems, 500))
     two = [largest, others[0]]
     assert " (1 other job too)" in str(gpu_memory_warning(costs, two, memory[others[0]] - 1))
-    trajectory = next(stem for stem in stems if stem.startswith("optimize/"))
-    assert "sample_size" in str(gpu_memory_warning(costs, [trajectory], 1))
+    for stage, remedy in ("optimize", "sample_size"), ("finetune", "batch_size"):
+        stem = next(stem for stem in stems if stem.startswith(f"{stage}/"))
+        assert remedy in str(gpu_memory_warning(costs, [stem], 1))

@@ -138,7 +138,7 @@ def test_summary_is_read_until_something_changes(
     def refuse(*_: object) -> None:
         raise IsotropyError("planned again")
 
-    monkeypatch.setattr(command, "study_plan", refuse)
+    monkeypatch.setattr(command, "study_costs", refuse)
     assert status(project, *arguments) == first
     other = ("--project", str(project), "--configfile", str(project / "config/smoke.yaml"))
     assert "planned again" in invoke("status", *arguments, *other, code=2)
