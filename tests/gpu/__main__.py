@@ -61,11 +61,6 @@ def main() -> int:
         print(f"{options.python} lacks:", *(pinned(MODULES[m]) for m in missing))
         print("Install these, or unpack their wheels into a folder of PYTHONPATH.")
         return 1
-    device = (
-        "import torch; c = torch.cuda; print('tests run on', c.get_device_name() if "
-        "c.is_available() else 'the CPU: torch sees no GPU', flush=True)"
-    )
-    subprocess.run([options.python, "-c", device], check=True)
     tests = ["-p", "no:cacheprovider", "tests/gpu"]
     command = [options.python, "-m", "pytest", *tests, *options.arguments]
     return subprocess.run(command, cwd=PROJECT).returncode
