@@ -489,7 +489,7 @@ def _(spec: ClassifySpec, costs: CostModel) -> Needs:
 SAVES_GPU_MEMORY = {
     "embed": "a smaller compute.token_budget, or compute.dtype: bfloat16",
     "finetune": "a smaller batch_size, or precision: bfloat16",
-    "optimize": "a smaller sample_size, or compute.device: cpu",
+    "optimize": "a (smaller) sample_size of the measured items",
     "similarity": "a smaller compute.token_budget, or compute.dtype: bfloat16",
 }
 """What to change if a job of a stage needs too much memory of a GPU."""
