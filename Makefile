@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
 INSTALL := $(VENV)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps
 
-.PHONY: figures check test test-gpu test-slurm campaign rehearsal environment test-environment benchmarks lock docs site
+.PHONY: figures check test test-gpu test-slurm environment test-environment benchmarks lock docs site
 
 # On a terminal a bar of all work and one for each running job, else plain lines; results/logs/ has those of each job.
 figures: $(READY)
@@ -42,21 +42,6 @@ test-gpu: $(if $(filter $(VENV)/bin/python,$(GPU_PYTHON)),$(TEST_READY))
 test-slurm: $(TEST_READY)
 	tests/slurm/install.sh || echo "SLURM cannot be installed here: its tests are skipped."
 	$(VENV)/bin/python -m pytest tests/slurm
-
-# Many random faults, an hour: each prints counts and what was missed, and takes --n and --seed by itself. `make test` has
-# short forms. Alterations are of a copy of the finished study in this folder.
-campaign: $(TEST_READY)
-	$(VENV)/bin/python -m tests.campaign.mutations
-	$(VENV)/bin/python -m tests.campaign.inputs
-	$(VENV)/bin/python -m tests.campaign.faults
-	$(VENV)/bin/python -m tests.campaign.places
-	$(VENV)/bin/python -m tests.campaign.kills
-	$(VENV)/bin/python -m tests.campaign.alterations .
-	$(VENV)/bin/python benchmarks/repeatability.py
-
-# The full-scale study on synthetic models and data, below .rehearsal/: docs/rehearsal.md
-rehearsal: $(TEST_READY)
-	$(VENV)/bin/python -m tests.rehearsal.run --cores $(CORES)
 
 environment: $(READY)
 

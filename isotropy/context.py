@@ -45,11 +45,6 @@ class Compute(Strict):
     jobs_per_gpu: Annotated[int, Field(ge=1)]
     """Number of jobs that compute on one GPU of this machine at a time; on a cluster each job gets
     a GPU of its own."""
-    seeds_in_one_job: bool = False
-    """Fine-tune all seeds of a run one after the other in one process, which loads libraries and
-    data once. It pays on a GPU for short runs, where starting takes as long as training. Does not
-    change the result, but models that were made the other way are made again, and all seeds of a
-    run to which a seed is added."""
     shards: Annotated[int, Field(ge=1)]
     """Number of jobs that split the extraction of the token vectors of a data set with a model.
     Does not change the result."""
@@ -60,7 +55,7 @@ class Compute(Strict):
 
     def for_encoders(self) -> dict[str, Any]:
         """Return the fields that the specs of encoders have."""
-        return self.model_dump(exclude={"shards", "jobs_per_gpu", "seeds_in_one_job", "container"})
+        return self.model_dump(exclude={"shards", "jobs_per_gpu", "container"})
 
 
 class Result(NamedTuple):

@@ -172,8 +172,6 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             shortcuts = [Path(path) for paths in self._shortcuts.values() for path in paths]
             self.shortcut_records = list(producers(shortcuts, describe_files(shortcuts)).values())
             self.lineage = Lineage.of(record.lineage for record in self._producers.values())
-            if getattr(self.spec, "rehearsal", False):
-                self.lineage.merge(Lineage(status="rehearsal"))
             self.id = record_id(
                 self._snakemake.rule,
                 self._wildcards,
@@ -373,11 +371,10 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
 def jobs(snakemake: Any, spec: type[SpecT]) -> Iterator[Job[SpecT]]:
     """Yield a job for each result of a rule that makes several, in order.
 
-    The rule's parameter `spec` is a JSON list with the stem, the spec and the named inputs (an
-    object, or pairs of name and paths) of each result; its named outputs are lists, from which
-    those of a result are selected by stem. A result that another rule makes alone also has the name
-    of that rule and its wildcards: its record is that of the other rule's job. If the parameter is
-    the spec of a single result (as from `isotropy audit rerun`), only that one is made.
+    The rule's parameter `spec` is a JSON list with the stem, the spec and the named inputs of each
+    result; its named outputs are lists, from which those of a result are selected by stem. If the
+    parameter is the spec of a single result (as from `isotropy audit rerun`), only that one is
+    made.
 
     If a later result fails, Snakemake removes the earlier ones. Their work folders are kept until
     all are made, so that the next job need not begin them anew.
@@ -417,11 +414,11 @@ def _as_single_job(
 ) -> SimpleNamespace:
     """Return the object that Snakemake would give to a script that makes one result only."""
     return SimpleNamespace(
-        rule=result.get("rule", snakemake.rule),
+        rule=snakemake.rule,
         params=SimpleNamespace(spec=canonical_json(result["spec"]), code=snakemake.params.code),
-        input=NamedPaths(dict(result["inputs"])),
+        input=NamedPaths(result["inputs"]),
         output=NamedPaths(outputs),
-        wildcards=NamedPaths(result.get("wildcards", {})),
+        wildcards=NamedPaths({}),
         log=snakemake.log,
         threads=snakemake.threads,
     )

@@ -50,13 +50,9 @@ figure."""
 STATUS = {
     "original": "#005A8C",
     "stand-in": "#A04000",
-    "rehearsal": "#7A1F7A",
     "diagram": "#555555",
 }
 """Badge colours for provenance status; reserved for it."""
-
-REHEARSAL = "Rehearsal: synthetic models and data. The numbers mean nothing."
-"""Banner on all figures and pages of a rehearsal."""
 
 VERDICTS = {"holds": "#00664B", "fails": "#99245E", "undecided": "#6B5A00", "none": "#666666"}
 """Colours of the groups of verdicts."""

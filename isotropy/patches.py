@@ -11,7 +11,7 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,48 +30,15 @@ def apply(workflow: Any) -> None:
     mend_slurm_executor(workflow)
 
 
-def limit_gpu_jobs(workflow: Any, n: int, memory: Sequence[int] = ()) -> int | None:
-    """Let at most `n` jobs with a GPU run on this machine at a time, and only jobs that together
-    ask for no more memory than its GPUs have, unless `--resources` sets a limit of `gpu` or
-    `gpu_mem_mb`. A cluster gives each job a GPU of its own.
+def limit_gpu_jobs(workflow: Any, n: int) -> None:
+    """Let at most `n` jobs with a GPU run on this machine at a time, unless `--resources` sets a
+    limit of `gpu`. A cluster gives each job a GPU of its own.
 
     Snakemake reads limits before it knows whether jobs run here or on a cluster.
-
-    Args:
-        workflow: Snakemake's workflow, with its scheduler.
-        n: limit of jobs; 0: there is no GPU.
-        memory: memory of each GPU in MB; empty if it is not known.
-
-    Returns:
-        The most memory in MB that a job can ask for: that of the largest GPU; None if this function
-        has not set a limit.
     """
-    limits = workflow.scheduler.global_resources
-    if not n or not workflow.local_exec:
-        return None
-    if "gpu" not in limits:
-        _set_limit(workflow.scheduler, "gpu", n)
-    if not memory or "gpu_mem_mb" in limits:
-        return None
-    # The scheduler raises an error for a job that asks for more than there is. A limit of the
-    # workflow, in contrast, lowers what jobs ask for: such a job has a GPU's whole memory. Among
-    # several GPUs the sum guarantees less: a job takes the GPU with the fewest jobs
-    # (`isotropy.device`), whatever memory these take.
-    workflow.global_resources["gpu_mem_mb"] = max(memory)
-    _set_limit(workflow.scheduler, "gpu_mem_mb", sum(memory))
-    return max(memory)
-
-
-def _set_limit(scheduler: Any, name: str, value: int) -> None:
-    """Set the limit of a resource before the first job has started."""
-    scheduler.global_resources[name] = scheduler.resources[name] = value
-
-
-def prefer_rule(workflow: Any, preferred: str, other: str) -> None:
-    """Prefer a rule where both match, as `ruleorder: preferred > other` does, which takes no names
-    that are made in a loop.
-    """
-    workflow.ruleorder(preferred, other)
+    scheduler = workflow.scheduler
+    if n and workflow.local_exec and "gpu" not in scheduler.global_resources:
+        scheduler.global_resources["gpu"] = scheduler.resources["gpu"] = n
 
 
 def progress_display(workflow: Any) -> Any:

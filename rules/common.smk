@@ -5,7 +5,6 @@ Needs: the merged configuration. Gives: no files; mistakes in the configuration 
 before the first job.
 """
 
-import logging
 import os
 import subprocess
 import sys
@@ -54,7 +53,7 @@ if not patches.is_module(workflow):
 from isotropy.context import shard_stems
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX
-from isotropy.gpus import count_gpus, gpu_memory
+from isotropy.gpus import count_gpus
 from isotropy.job import JOB_OUTPUT
 from isotropy.papers.locations import package
 from isotropy.papers.registry import KEYS
@@ -65,7 +64,7 @@ from isotropy.provenance.ledger import append_run
 from isotropy.provenance.record import find_record
 from isotropy.sources import formats
 from isotropy.workflow.config import load_study
-from isotropy.workflow.costs import CostModel, gpu_memory_warning, read_rates
+from isotropy.workflow.costs import CostModel, read_rates
 from isotropy.workflow.plan import Plan
 from isotropy.workflow.progress import WorkProgress
 from isotropy.workflow.summary import summarize
@@ -249,55 +248,6 @@ def report_outputs(folder, suffix):
     return outputs
 
 
-def papers_with_seeds():
-    """List the papers whose fine-tuned models have several seeds."""
-    return [paper for paper in KEYS if len(PLAN.seeds.get(paper, [])) > 1]
-
-
-def not_kept(paper):
-    """Return the constraint of the wildcard `run` for runs of which no model is kept."""
-    prefix = f"{paper}/"
-    kept = [run.removeprefix(prefix) for run in KEPT if run.startswith(prefix)]
-    return rf"(?!(?:{alternatives(kept)})/)[A-Za-z0-9_-]+"
-
-
-def seed_stem(paper):
-    """Return the stem of a paper's fine-tuned model with its first seed; its wildcard is `run`."""
-    return f"finetune/{paper}/{{run}}/seed{PLAN.seeds[paper][0]}"
-
-
-def seeds_inputs(paper):
-    """Return the input function of a rule that makes the models of all seeds of a run."""
-
-    def get_inputs(wildcards):
-        files = PLAN.inputs(fill_wildcards(seed_stem(paper), wildcards))  # of all seeds
-        return [path for paths in files.values() for path in paths]
-
-    return get_inputs
-
-
-def seed_files(paper, suffix):
-    """List the files with a suffix of the models of all seeds of a run, its wildcard."""
-    folder = f"results/finetune/{paper}/{{run}}"
-    return [f"{folder}/seed{seed}{suffix}" for seed in PLAN.seeds[paper]]
-
-
-def seeds_resources(paper):
-    """Return the resources of a rule that makes the models of all seeds of a run."""
-    stem = seed_stem(paper)
-    return {
-        "gpu": gpus(),
-        "gpu_mem_mb": gpu_memory_for(stem),
-        "mem_mb": memory_for(stem),
-        "runtime": minutes_for(stem, times=len(PLAN.seeds[paper])),
-    }
-
-
-def seeds_spec(paper):
-    """Return the params function `spec` of a rule that makes the models of all seeds of a run."""
-    return lambda wildcards: PLAN.seeds_spec(paper, wildcards.run, "finetune_model")
-
-
 def model_writer(wildcards):
     """Return the module that writes the folder of a kept model."""
     return ["isotropy.finetune.kept_model"]
@@ -382,29 +332,13 @@ def memory_for(stem):
     return doubles_with_attempt(memory)
 
 
-def gpu_memory_for(stem, n_gpus=gpus):
-    """Return the resource function `gpu_mem_mb` for a stem with wildcards, with the same margin;
-    doubled with each attempt. 0 for a job that requests no GPU.
-
-    `n_gpus` is the rule's function of the wildcards for `gpu`.
-    """
-
-    def memory(wildcards):
-        if not n_gpus(wildcards):
-            return 0
-        return with_margin(estimated_cost(fill_wildcards(stem, wildcards)).gpu_memory)
-
-    return doubles_with_attempt(memory)
-
-
-def minutes_for(stem, times=1):
+def minutes_for(stem):
     """Return the resource function `runtime` for a stem with wildcards, in minutes: three times the
-    estimate, but no more than half a day unless that is needed; doubled with each attempt. The job
-    makes as many results of this kind as `times` says.
+    estimate, but no more than half a day unless that is needed; doubled with each attempt.
     """
 
     def minutes(wildcards):
-        estimate = estimated_cost(fill_wildcards(stem, wildcards)).seconds / 60 * times
+        estimate = estimated_cost(fill_wildcards(stem, wildcards)).seconds / 60
         return ceil(max(30, estimate, min(3 * estimate, 720)))
 
     return doubles_with_attempt(minutes)
@@ -424,17 +358,11 @@ def start_run():
 
 
 def limit_gpu_jobs():
-    """Limit the jobs that share the GPUs of this machine, by number and by memory; warn if one may
-    need more memory than a GPU has.
-    """
-    memory = gpu_memory() if gpus() else []
+    """Limit the jobs that share the GPUs of this machine."""
     # torch may see a GPU that has no file in /dev, as on Windows' Linux
-    n = max(count_gpus(), gpus()) * CONFIG.compute.jobs_per_gpu
-    available = patches.limit_gpu_jobs(workflow, n, memory)
-    if available is not None:
-        warning = gpu_memory_warning(COSTS, planned_stems(), available)
-        if warning is not None:
-            logging.getLogger("snakemake.logging").warning(warning)
+    patches.limit_gpu_jobs(
+        workflow, max(count_gpus(), gpus()) * CONFIG.compute.jobs_per_gpu
+    )
 
 
 def planned_stems():

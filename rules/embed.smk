@@ -48,7 +48,6 @@ rule embed_sentences:
     threads: 2
     resources:
         gpu=gpus(),
-        gpu_mem_mb=gpu_memory_for("embed/{dataset}/{model}"),
         mem_mb=memory_for("embed/{dataset}/{model}"),
         runtime=minutes_for("embed/{dataset}/{model}"),
     params:
@@ -102,7 +101,6 @@ rule embed_tokens:
     threads: 2
     resources:
         gpu=token_gpus,
-        gpu_mem_mb=gpu_memory_for("embed/{dataset}/tokens/{model}", token_gpus),
         mem_mb=memory_for("embed/{dataset}/tokens/{model}"),
         runtime=minutes_for("embed/{dataset}/tokens/{model}"),
     params:
@@ -130,7 +128,6 @@ rule embed_shard:
     threads: 2
     resources:
         gpu=gpus(),
-        gpu_mem_mb=gpu_memory_for("embed/{dataset}/shards/{model}/{shard}"),
         mem_mb=memory_for("embed/{dataset}/shards/{model}/{shard}"),
         runtime=minutes_for("embed/{dataset}/shards/{model}/{shard}"),
     params:

@@ -1,7 +1,6 @@
 """finetune: encoders that are fine-tuned on tasks, with and without a penalty on their geometry.
 Needs: prepared data sets and a fetched model. Gives: results/finetune/{paper}/{run}/seed{seed}.json
-with facts; tables of .steps, .layers and .points; the folder .model of a model that is kept. One
-job makes one model, or those of all seeds of a run (`compute.seeds_in_one_job`).
+with facts; tables of .steps, .layers and .points; the folder .model of a model that is kept.
 """
 
 
@@ -25,7 +24,6 @@ rule finetune_model:
     threads: 1
     resources:
         gpu=gpus(),
-        gpu_mem_mb=gpu_memory_for("finetune/{paper}/{run}/seed{seed}"),
         mem_mb=memory_for("finetune/{paper}/{run}/seed{seed}"),
         runtime=minutes_for("finetune/{paper}/{run}/seed{seed}"),
     params:
@@ -53,7 +51,6 @@ rule finetune_and_keep_model:
     threads: 1
     resources:
         gpu=gpus(),
-        gpu_mem_mb=gpu_memory_for("finetune/{kept}/seed{seed}"),
         mem_mb=memory_for("finetune/{kept}/seed{seed}"),
         runtime=minutes_for("finetune/{kept}/seed{seed}"),
     params:
@@ -61,35 +58,3 @@ rule finetune_and_keep_model:
         code=code("finetune_and_keep_model", model_writer),
     script:
         "../scripts/finetune/finetune_model.py"
-
-
-# Models that are kept are always made one by one.
-for paper in papers_with_seeds() if CONFIG.compute.seeds_in_one_job else []:
-    patches.prefer_rule(workflow, f"finetune_seeds_{paper}", "finetune_model")
-
-    rule:
-        """Models of all seeds of a run, each with the record of a job of `finetune_model`."""
-        name:
-            f"finetune_seeds_{paper}"
-        input:
-            seeds_inputs(paper),
-        output:
-            run=seed_files(paper, ".json"),
-            steps=seed_files(paper, ".steps.parquet"),
-            layers=seed_files(paper, ".layers.parquet"),
-            points=seed_files(paper, ".points.parquet"),
-            record=seed_files(paper, ".record.json"),
-        log:
-            f"results/logs/finetune/{paper}/{{run}}.log",
-        wildcard_constraints:
-            run=not_kept(paper),
-        conda:
-            "../envs/torch.yaml"
-        threads: 1
-        resources:
-            **seeds_resources(paper),
-        params:
-            spec=seeds_spec(paper),
-            code=code("finetune_model"),
-        script:
-            "../scripts/finetune/finetune_model.py"

@@ -25,7 +25,6 @@ rule optimize_embeddings:
     threads: 1
     resources:
         gpu=gpus(),
-        gpu_mem_mb=gpu_memory_for("optimize/{paper}/{setup}/seed{seed}"),
         in_turn=1,
         mem_mb=memory_for("optimize/{paper}/{setup}/seed{seed}"),
         runtime=minutes_for("optimize/{paper}/{setup}/seed{seed}"),

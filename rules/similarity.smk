@@ -68,7 +68,6 @@ rule classify_frozen:
     threads: 1
     resources:
         gpu=gpus(),
-        gpu_mem_mb=gpu_memory_for("similarity/{paper}/classification/{task}/{model}"),
         mem_mb=memory_for("similarity/{paper}/classification/{task}/{model}"),
         runtime=minutes_for("similarity/{paper}/classification/{task}/{model}"),
     params:

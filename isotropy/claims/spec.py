@@ -183,12 +183,6 @@ class Claim(Strict):
         return self
 
 
-def untested(claims: list[Claim], because: str) -> list[Claim]:
-    """Return claims as not attempted for the given reason; claims of extensions are dropped."""
-    nothing = {"unit": None, "quantity": None, "test": None, "because": because}
-    return [claim.model_copy(update=nothing) for claim in claims if not claim.extension]
-
-
 class ClaimsSpec(Spec):
     """Spec of the table of verdicts of a study."""
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
 
 import isotropy
 from isotropy.cli.audit import app as audit_app
 from isotropy.cli.common import (
     Root,
-    file_or_shipped,
     find_project,
     one_sentence,
     study_costs,
@@ -30,10 +26,6 @@ from isotropy.cli.sources import app as sources_app
 from isotropy.cli.status import status
 from isotropy.errors import missing_package
 from isotropy.files import RESULTS
-
-Style = Literal["page", "paper"]
-Width = Literal["column", "page"]
-PROFILE_OPTIONS = ("--profile", "--workflow-profile")
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -250,66 +242,6 @@ def _left(total: Total | None) -> tuple[str, str]:
 def _hours(value: float) -> str:
     """Format hours, with two decimals below one; empty for none."""
     return f"{value:,.{1 if value >= 1 else 2}f}" if value else ""
-
-
-class _PassThrough(TyperCommand):
-    """A command whose arguments are not parsed, apart from a first `--help`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        super().parse_args(ctx, [a for a in args[:1] if a == "--help"])
-        ctx.args = list(args)
-        return list(args)
-
-
-@app.command("run", cls=_PassThrough)
-def run_workflow(context: typer.Context) -> None:
-    """Run the workflow in this folder: results, records and the ledger are written below results/.
-
-    All arguments are Snakemake's, as in `isotropy run --cores all --configfile config/smoke.yaml`;
-    `isotropy run -h` lists them. Files of the workflow itself, such as config/smoke.yaml or the
-    profile slurm, are found from any folder.
-    """
-    if importlib.util.find_spec("snakemake") is None:
-        raise ModuleNotFoundError(name="snakemake")
-    project = find_project(None, Path())
-    arguments = _with_shipped_files(context.args, project)
-    command = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(project / "Snakefile")]
-    os.execv(sys.executable, command + arguments)  # noqa: S606 (so that Ctrl-C is Snakemake's)
-
-
-def _with_shipped_files(arguments: Sequence[str], project: Path) -> list[str]:
-    """Return Snakemake's arguments with the paths of the workflow's own configuration files and
-    profile in place of their names, also in `--option=name`.
-    """
-    result, option = [], ""
-    for argument in arguments:
-        value = argument
-        if argument.startswith("--"):
-            option, _, value = argument.partition("=")
-        if value.startswith("config/") or (value == "slurm" and option in PROFILE_OPTIONS):
-            argument = argument.removesuffix(value) + str(file_or_shipped(value, project))
-        result.append(argument)
-    return result
-
-
-@app.command()
-def draw(
-    figure: Annotated[str, typer.Argument(help="Paper and figure, such as KEY/figure3.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File: .pdf, .svg or .png.")],
-    style: Annotated[
-        Style, typer.Option(help="paper: no badges, no note; page: as in the results.")
-    ] = "paper",
-    width: Annotated[
-        Width | None, typer.Option(help="Width of a column or a page in the ACL's style.")
-    ] = None,
-    root: Annotated[Path, typer.Option(help="Folder of the finished run.")] = Path(),
-) -> None:
-    """Draw a figure of a finished study for a publication."""
-    from isotropy.report.draw import draw as draw_figure
-
-    with one_sentence():
-        draw_figure(root, figure, output, style, width)
-    print(output)
 
 
 @app.command()

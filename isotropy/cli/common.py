@@ -46,19 +46,12 @@ def print_line(text: str, style: str | None = None) -> None:
 
 
 def find_project(given: Path | None, folder: Path) -> Path:
-    """Return the given folder of a checkout; or the folder of a run, if that is a checkout; or the
-    one that this package belongs to, which an installed wheel has as well.
+    """Return the given checkout; or the folder of a run, if that is one; or the one that this
+    package belongs to.
     """
     from isotropy.provenance.code import is_checkout, project_folder
 
     return given or (folder if is_checkout(folder) else project_folder())
-
-
-def file_or_shipped(name: str, project: Path) -> Path:
-    """Return the path of a file or folder, or that of the project's own one with this name, such as
-    config/paper.yaml, if there is no other.
-    """
-    return Path(name) if Path(name).exists() or not (project / name).exists() else project / name
 
 
 def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
@@ -68,8 +61,7 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
     from isotropy.workflow.plan import Plan
 
     if configfiles is not None:
-        named = [file_or_shipped(str(file), project) for file in configfiles]
-        files, overrides = [project / "config.yaml", *named], {}
+        files, overrides = [project / "config.yaml", *configfiles], {}
     else:
         entry = last_run(root / RESULTS)
         files, overrides = _files_of(entry, project), entry["overrides"]

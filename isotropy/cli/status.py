@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isotropy.cli.common import Root, file_or_shipped, find_project, one_sentence, study_costs
+from isotropy.cli.common import Root, find_project, one_sentence, study_costs
 from isotropy.files import RESULTS, sha256_file
 from isotropy.gpus import count_gpus
 from isotropy.printable import escape_for_terminal
@@ -83,8 +83,6 @@ def _summary(project: Path, root: Path, configfiles: list[Path] | None) -> tuple
 
     if configfiles is None and not (root / RESULTS / LEDGER).is_file():
         configfiles = []
-    if configfiles is not None:
-        configfiles = [file_or_shipped(str(path), project) for path in configfiles]
     configuration: Any = (
         {k: v for k, v in last_run(root / RESULTS).items() if k in ("configfiles", "overrides")}
         if configfiles is None

@@ -55,14 +55,12 @@ def looks(names: Iterable[str], linestyle: str = "-") -> dict[str, Look]:
 
 
 def common_status(rows: pd.DataFrame) -> str:
-    """`rehearsal` if any row is, `original` if all rows are, else `stand-in`."""
-    if (rows["status"] == "rehearsal").any():
-        return "rehearsal"
+    """`original` if all rows are, else `stand-in`."""
     return "original" if (rows["status"] == "original").all() else "stand-in"
 
 
 def mark_status(axes: Axes, rows: pd.DataFrame) -> None:
-    """Write the status of rows (original, stand-in or rehearsal) above a panel, on the right."""
+    """Write the status of rows (original or stand-in) above a panel, on the right."""
     status = common_status(rows)
     axes.set_title(status, loc="right", fontsize=8, color=STATUS[status])
 

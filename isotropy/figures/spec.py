@@ -66,9 +66,6 @@ class FigureSpec(Spec):
     """What readers can explore, in `results/figures/<id>.js`, one below another."""
     needs: str | None = None
     """Part of the paper's study that the figure needs; without it there is no such figure."""
-    rehearsal: bool = False
-    """Whether the study is a rehearsal, which a figure without inputs cannot learn from a
-    source."""
     section: str
     """Section of the paper."""
     caption: str

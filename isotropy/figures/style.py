@@ -21,8 +21,6 @@ from isotropy.palette import SERIES, STATUS
 COLOURS = list(SERIES)
 DPI = 200
 """Resolution of PNG files, and of rasterized parts of vector formats."""
-BANNER = 0.4
-"""Height of a banner, in inches."""
 TITLE, TITLE_IF_NARROW, NARROW = 9.5, 8.5, 4.5
 """Size of titles in points, also of figures that are narrower than 4.5 inches."""
 LARGEST_RASTER = 2**28
@@ -50,14 +48,6 @@ _MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
 def use_style() -> None:
     """Set fonts, grid and colours, and make identifiers in SVG files the same in every run."""
     sns.set_theme("paper", "ticks", COLOURS, _FONT, font_scale=0.91, rc=_THEME)
-
-
-def banner(figure: Figure, text: str) -> None:
-    """Make a figure taller by a strip with a text, above its title, panels and legends."""
-    bottom = _add_strip(figure, BANNER)
-    line = figure.text(0.02, (1 + bottom) / 2, text, color="white", fontsize=10, va="center")
-    line.set_backgroundcolor(STATUS["rehearsal"])
-    line.set_in_layout(False)
 
 
 def add_title(figure: Figure, title: str, status: str, *, keep_size: bool = False) -> None:

@@ -56,8 +56,6 @@ class BatchClustering:
             lambda _, inputs: (self._enhance_states(inputs[0]), *inputs[1:])
         )
 
-    # torch cannot compile the clustering, which is NumPy's and scikit-learn's.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _enhance_states(self, states: torch.Tensor) -> torch.Tensor:
         """Enhance the first tokens of hidden states of shape (B, T, d), or first tokens (B, d)."""
         if states.dim() == 2:

@@ -50,13 +50,11 @@ class Batch:
     Attributes:
         positions: indices of the tokens that are not padding in the flattened mask, shape
             (tokens,): without them, whoever selects by the mask must wait for a GPU.
-        length: T, without the padding that is added for a compiled model.
     """
 
     model_inputs: dict[str, torch.Tensor]
     targets: torch.Tensor
     positions: torch.Tensor
-    length: int
 
     @property
     def mask(self) -> torch.Tensor:
@@ -136,6 +134,5 @@ def collate(
     if inputs.types is not None:
         types, _ = pad_rows([inputs.types[i] for i in rows], 0, length)
         model_inputs["token_type_ids"] = to_device(types, device)
-    targets, positions = inputs.targets[rows], np.flatnonzero(mask)
-    positions_on_device = to_device(positions, device)
-    return Batch(model_inputs, to_device(targets, device), positions_on_device, mask.shape[1])
+    positions = to_device(np.flatnonzero(mask), device)
+    return Batch(model_inputs, to_device(inputs.targets[rows], device), positions)

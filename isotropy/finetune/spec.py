@@ -102,10 +102,6 @@ class Training(Strict):
     estimated at the start of each epoch."""
     precision: Literal["float32", "bfloat16", "float16"]
     """Number format of the forward pass; the penalty is always float32. float16 needs a GPU."""
-    compile: bool = False
-    """Compile the model (torch.compile, with CUDA graphs on a GPU), once for each multiple of 16
-    that is the length of a batch: for long runs. Needs a compiler: of C++ on a CPU, of C on a GPU.
-    Results agree with those of the model as it is to rounding, but for dropout's random numbers."""
 
 
 class GeometrySettings(Strict):

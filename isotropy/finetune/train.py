@@ -12,12 +12,9 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -29,7 +26,6 @@ from safetensors.torch import save_file
 from tqdm import tqdm
 
 from isotropy.checkpoint import CheckpointTimer, read_checkpoint
-from isotropy.device import to_device
 from isotropy.embed.attention import avoid_reading_masks
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
@@ -45,10 +41,6 @@ CHECKPOINT_SECONDS = 5.0
 """Minimum time between checkpoints in seconds; results do not depend on it."""
 READ_EVERY = 20
 """Updates between two readings of losses and scores: to read a number, a GPU must be waited for."""
-LENGTH_STEP = 16
-"""Lengths of batches are multiples of this if the model is compiled, once for each length."""
-MAX_SHAPES = 64
-"""Shapes of batches for which a model may be compiled in a process: all lengths up to 1,024."""
 CHECKPOINT_PAUSE = 50  # pause between checkpoints as a multiple of the time that one takes
 EPSILON = 1e-6  # of AdamW: the default of the authors' implementation
 
@@ -86,8 +78,6 @@ def finetune(
     started = perf_counter()
     _train_to_end(run, checkpoint)
     run.require_finite_parameters()
-    if spec.training.compile:
-        torch.compiler.reset()  # the next model of this process is compiled anew
     seconds = perf_counter() - started
     return pd.DataFrame(run.rows), {
         "device": str(device),
@@ -135,14 +125,12 @@ class _Run:
     ) -> None:
         training = spec.training
         require_precision(training, device)
-        require_compiler(training, device)
         self.spec, self.training = spec, training
         self.inputs, self.pad, self.device = inputs, pad, device
         self.length = training.max_length if training.pad_to_max_length else None
         self.model = model.to(device)
         if device.type != "cpu":
             avoid_reading_masks(self.model)
-        self.compiled = compile_model(self.model, device) if training.compile else self.model
         self.parameters = dict(model.named_parameters())
         self.optimizer = torch.optim.AdamW(
             self.parameters.values(),
@@ -176,13 +164,13 @@ class _Run:
             self._estimate_shrinkage(order)
         batch_rows = order[position * size : (position + 1) * size]
         batch = self._batch(batch_rows)
-        # The last batch of an epoch may be smaller: no reason to compile the model for it
-        network = self.compiled if len(batch_rows) == size else self.model
         rate = self._learning_rate()
         self.optimizer.param_groups[0]["lr"] = rate
         self.model.train()
         with self._autocast():
-            outputs = network(**batch.model_inputs, output_hidden_states=self.penalty is not None)
+            outputs = self.model(
+                **batch.model_inputs, output_hidden_states=self.penalty is not None
+            )
             loss = task_loss(outputs, batch).float()
         total, penalty_value = loss, torch.zeros_like(loss)
         if self.penalty is not None:
@@ -202,19 +190,8 @@ class _Run:
             self.read_rows()
 
     def _batch(self, rows: np.ndarray) -> Batch:
-        """Collect training items in a padded batch. For a compiled model the padding goes on to the
-        next multiple of LENGTH_STEP; what was added counts neither in the loss nor in the penalty.
-        """
-        if not self.training.compile:
-            return collate(self.inputs, rows, self.pad, self.device, self.length)
-        longest = self.length or max(len(self.inputs.ids[i]) for i in rows)
-        length = min(LENGTH_STEP * math.ceil(longest / LENGTH_STEP), self.training.max_length)
-        batch = collate(self.inputs, rows, self.pad, self.device, length)
-        batch = replace(batch, length=longest)
-        if self.training.keep_padding:
-            counted = np.arange(len(rows))[:, None] * length + np.arange(longest)
-            batch = replace(batch, positions=to_device(counted.ravel(), self.device))
-        return batch
+        """Collect training items in a padded batch."""
+        return collate(self.inputs, rows, self.pad, self.device, self.length)
 
     def read_rows(self) -> None:
         """Read the losses and scores of the last updates from the device.
@@ -374,36 +351,10 @@ def require_precision(training: Training, device: torch.device) -> None:
         )
 
 
-def require_compiler(training: Training, device: torch.device) -> None:
-    """Raise an IsotropyError if the model is to be compiled, but no compiler is found: of C++ for
-    torch's kernels on a CPU, of C for Triton's launchers on a GPU.
-    """
-    if not training.compile:
-        return
-    on_cpu = device.type == "cpu"
-    variable, usual = ("CXX", ["g++", "clang++"]) if on_cpu else ("CC", ["gcc", "clang"])
-    names = [os.environ[variable]] if os.environ.get(variable) else usual
-    if not any(shutil.which(name) for name in names):
-        raise IsotropyError(
-            f"training.compile: true needs a compiler ({' or '.join(names)}), and none is found: "
-            f"install one, name it in {variable}, or set compile: false"
-        )
-
-
-def compile_model(model: Any, device: torch.device) -> Any:
-    """Compile a model for fixed shapes of batches; on a GPU, kernels of a pass become one launch
-    (CUDA graphs). The parameters are those of the model.
-    """
-    # Beyond its limit torch would run the model as it is, and say so only in a log.
-    torch._dynamo.config.recompile_limit = MAX_SHAPES
-    mode = "reduce-overhead" if device.type == "cuda" else "default"
-    return torch.compile(model, dynamic=False, mode=mode)
-
-
 def make_penalty(spec: FinetuneSpec, d: int) -> Any:
     """Create the penalty that a method adds to the loss; None for methods without one."""
     method = spec.method
-    keep_padding = spec.training.keep_padding and not spec.training.compile  # by positions instead
+    keep_padding = spec.training.keep_padding
     layers: Literal["all"] | tuple[int, ...] = "all" if method.layers == "all" else (-1,)
     if method.kind == "istar":
         assert method.strength is not None

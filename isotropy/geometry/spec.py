@@ -69,8 +69,6 @@ class StabilitySpec(PaperSpec):
     sizes: list[int]
     shrinkage_points: int
     repeats: int
-    rehearsal: bool = False
-    """Whether the study is a rehearsal; a normal cloud has no source that would tell."""
 
 
 class StabilityFacts(Spec):

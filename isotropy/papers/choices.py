@@ -34,8 +34,6 @@ WITHOUT_INFLUENCE = {
     "deviations": "follows from the other fields",
     "device": "changes results by rounding only",
     "token_budget": "how many tokens are computed at once changes results by rounding only",
-    "training.compile": "changes results by rounding, and which random numbers dropout draws",
-    "rehearsal": "a rehearsal has a status of its own",
 }
 """Fields of specs that no choice needs to cover -> why."""
 LEAST_SHARE_OF_UPDATES, MOST_TIMES_RATE = 0.1, 10

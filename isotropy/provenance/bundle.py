@@ -13,7 +13,6 @@ from isotropy.files import RESULTS, atomic, sha256_file
 from isotropy.provenance import audit
 from isotropy.provenance.chain import Chain, stem_of
 from isotropy.provenance.checkout import Checkout
-from isotropy.provenance.code import PACKAGE, package_root
 from isotropy.provenance.crate import Crate
 from isotropy.provenance.format import LEDGER, read_ledger
 from isotropy.provenance.record import Record
@@ -40,8 +39,6 @@ CODE = (
 )
 CODE_SUFFIXES = {".py", ".pyi", ".smk", ".md", ".rst", ".html", ".css", ".js", ".png"}
 CODE_SUFFIXES |= {".csv", ".json", ".yaml"}
-LINKS = (PACKAGE, "project")
-"""Folder with links to the other files, or, in an installed wheel, with these files."""
 CODE_FOLDERS = ("rules", "scripts", "isotropy", "envs", "config", "profiles", "schemas", "docs")
 
 
@@ -127,14 +124,12 @@ def _code(project: Path) -> dict[str, Path]:
     """Find the files of the project by name and suffix; other files in its folders are left out."""
     files = {Path(name): project / name for name in CODE}
     for folder in CODE_FOLDERS:
-        root = package_root(project) if folder == PACKAGE else project
-        files |= {p.relative_to(root): p for p in (root / folder).rglob("*")}
+        files |= {p.relative_to(project): p for p in (project / folder).rglob("*")}
     return {
         name.as_posix(): p
         for name, p in files.items()
         if p.is_file()
         and (p.suffix in CODE_SUFFIXES or name.as_posix() in CODE)
-        and name.parts[:2] != LINKS
         and not any(part.startswith(".") for part in name.parts)
     }
 

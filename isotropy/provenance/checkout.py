@@ -9,7 +9,7 @@ from typing import Protocol
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.provenance.chain import cached_method, stem_of
-from isotropy.provenance.code import code_file, conda_packages, rule_sha256
+from isotropy.provenance.code import conda_packages, rule_sha256
 from isotropy.provenance.compare import shown, spec_differences
 from isotropy.provenance.environment import locked_versions
 from isotropy.provenance.record import Record
@@ -134,12 +134,12 @@ class Checkout:
     @cached_method
     def _digest(self, name: str) -> str | None:
         """Digest a code file without comments and layout; None if missing or not valid Python."""
-        file = code_file(self.project, name)
+        file = self.project / name
         return file_digest(name, file.read_bytes()) if file.is_file() else None
 
     @cached_method
     def _sha256(self, name: str) -> str | None:
-        file = code_file(self.project, name)
+        file = self.project / name
         return sha256_file(file) if file.is_file() else None
 
     @cached_method

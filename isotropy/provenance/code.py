@@ -77,21 +77,8 @@ def is_checkout(folder: Path) -> bool:
 
 
 def project_folder() -> Path:
-    """Return the folder with the files of the workflow (Snakefile, rules, configuration, …) that
-    belong to this package: its checkout, or `isotropy/project` where a wheel was installed.
-    """
-    package = Path(__file__).resolve().parents[1]
-    return package.parent if is_checkout(package.parent) else package / "project"
-
-
-def package_root(project: Path) -> Path:
-    """Return the folder that holds the package of a project, as `project_folder` returns it."""
-    return project if (project / PACKAGE).is_dir() else project.resolve().parent.parent
-
-
-def code_file(project: Path, name: str) -> Path:
-    """Return the path of a code file, given its name in records: a path in a checkout."""
-    return (package_root(project) if name.startswith(f"{PACKAGE}/") else project) / name
+    """Return the checkout that this package belongs to."""
+    return Path(__file__).resolve().parents[2]
 
 
 def code_identity(root: Path, rule: str, modules: Iterable[str] = ()) -> Code:
@@ -237,7 +224,7 @@ def _sha256(root: Path, files: Iterable[Path]) -> dict[str, str]:
 
 def _module_file(root: Path, module: str) -> Path | None:
     """Return the file of a module of the package; None if there is no such module."""
-    base = package_root(root).joinpath(*module.split("."))
+    base = root.joinpath(*module.split("."))
     candidates = (base.with_suffix(".py"), base / "__init__.py")
     return next((c for c in candidates if c.is_file() and module.split(".")[0] == PACKAGE), None)
 
@@ -275,8 +262,7 @@ def _stamp(file: Path) -> Stamp:
 
 
 def _relative(root: Path, file: Path) -> str:
-    base = root if file.is_relative_to(root) else package_root(root)
-    return file.relative_to(base).as_posix()
+    return file.relative_to(root).as_posix()
 
 
 @cache

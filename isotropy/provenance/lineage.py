@@ -9,11 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from isotropy.scrub import scrub
 
-Status = Literal["original", "stand-in", "rehearsal"]
-"""original: the paper's own data, model and protocol; stand-in: a substitute; rehearsal: synthetic
-data to try out a study, whose numbers mean nothing."""
-RANKS: dict[Status, int] = {"original": 0, "stand-in": 1, "rehearsal": 2}
-"""Precedence of statuses: a result has the highest of its inputs."""
+Status = Literal["original", "stand-in"]
+"""original: the paper's own data, model and protocol; stand-in: a substitute."""
 
 
 def titles_by_id(sources: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -60,7 +57,8 @@ class Lineage(BaseModel):
 
     def merge(self, other: Lineage) -> None:
         """Add the lineage of another input."""
-        self.status = max(self.status, other.status, key=RANKS.__getitem__)
+        if other.status == "stand-in":
+            self.status = "stand-in"
         self.reasons += [r for r in other.reasons if r not in self.reasons]
         self.sources += [s for s in other.sources if s not in self.sources]
 

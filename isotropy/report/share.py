@@ -57,7 +57,7 @@ def report_text(root: Path, key: str, kind: Format, folder: Path) -> str:
         mark = MARK + record.id
         if kind == "md":
             return f"{content['markdown']}\n<!-- {mark} -->\n"
-        return render(spec, content, folder, mark, status=record.lineage.status)
+        return render(spec, content, folder, mark)
 
 
 def _unchanged(page: Path, *, outputs: bool) -> Record:

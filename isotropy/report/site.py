@@ -15,9 +15,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from isotropy.palette import REHEARSAL, STATUS, VERDICTS
+from isotropy.palette import STATUS, VERDICTS
 from isotropy.papers.locations import figure_file
-from isotropy.provenance.lineage import Status
 from isotropy.workflow.page_spec import PageSpec
 
 FOLDER = Path(__file__).parent
@@ -35,7 +34,6 @@ def render(
     folder: Path,
     mark: str,
     scripts: tuple[str, ...] = (),
-    status: Status = "stand-in",
 ) -> str:
     """Render a page as HTML; all values are escaped.
 
@@ -45,7 +43,6 @@ def render(
         folder: folder of the page, relative to the folder of the run.
         mark: the mark of the page's record.
         scripts: scripts of this page, besides SCRIPTS.
-        status: status of the results on it; pages of a rehearsal have a banner.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
@@ -66,7 +63,6 @@ def render(
         code=[Markup(text) for text in code],  # noqa: S704
         colours={**STATUS, **VERDICTS},
         share_picture=_share_picture(spec, folder),
-        banner=REHEARSAL if status == "rehearsal" else None,
         **content,
     )
 

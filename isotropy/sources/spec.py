@@ -188,7 +188,7 @@ class Content(Strict):
 
     status: Status
     """`original`: the paper's own input. `stand-in`: a substitute; what is made from it never
-    counts as a reproduction. `rehearsal`: synthetic; what is made from it has no verdict."""
+    counts as a reproduction."""
     title: str
     """Its name in captions."""
     format: Format | None = None

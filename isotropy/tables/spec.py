@@ -56,8 +56,6 @@ class TableSpec(Spec):
     """Tables that it is made from."""
     published: list[PublishedNumber] | None = None
     """Numbers that the paper prints, for tables that show them beside ours."""
-    rehearsal: bool = False
-    """Whether the study is a rehearsal, which a table without inputs cannot learn from a source."""
     repeats: str | None = None
     """Field of the paper's configuration that holds the seeds behind a value, or their number."""
     repeats_choose: bool = False

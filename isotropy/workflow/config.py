@@ -30,9 +30,6 @@ class Settings(Strict):
 
     study: str
     """Name of the study, shown on its pages."""
-    rehearsal: bool = False
-    """Whether the study only rehearses another one: its results have the status `rehearsal`, and no
-    claim gets a verdict."""
     sources: Sources
     compute: Compute
     datasets: Annotated[dict[Name, Annotated[DataSpec, Field(discriminator="kind")]], DROPPABLE]

@@ -158,25 +158,16 @@ class CostModel:
         device = getattr(getattr(spec, "tokens", spec), "device", "cpu")
         device = "cpu" if self.merges(spec) else device
         gpu = device == "cuda" or (device == "auto" and self.sees_gpu)
-        seconds, sharing = 0.0, self._share_a_start(stem, spec)
+        seconds = 0.0
         for kind, amount in needs.work.items():
             rate = self.rates.rates[kind]
-            seconds += rate.start / sharing + amount / ((rate.gpu if gpu else rate.cpu) * GIGA)
+            seconds += rate.start + amount / ((rate.gpu if gpu else rate.cpu) * GIGA)
         disk = needs.disk
         if stem in self.plan.kept and isinstance(spec, FinetuneSpec):
             disk += GIGA * self.model(spec.model).gigabytes
         seconds *= self.scale.get((stage_of(stem), gpu), self.scale.get(("all", gpu), 1.0))
         gpu_memory = CONTEXT + needs.gpu_memory if gpu else 0
         return Cost(gpu, seconds, disk, PROCESS_BYTES + needs.memory, gpu_memory)
-
-    def _share_a_start(self, stem: str, spec: Spec) -> int:
-        """Number of results that the process which makes this one makes, where it takes time to
-        begin: seeds of a run (`compute.seeds_in_one_job`).
-        """
-        together = self.plan.study.config.compute.seeds_in_one_job
-        if not (together and isinstance(spec, FinetuneSpec)) or stem in self.plan.kept:
-            return 1
-        return len(self.plan.seeds[spec.paper])
 
     def merges(self, spec: Spec) -> bool:
         """Whether a job only merges token vectors that other jobs have extracted."""

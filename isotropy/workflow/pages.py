@@ -106,7 +106,7 @@ def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, 
         case ["site", "sources"]:
             return lineage
         case ["site", "glossary"]:
-            return claims  # says whether the study is a rehearsal
+            return claims
         case ["site", "scorecard"]:
             own = [figure_file("claims/scorecard")]
             return {**card, **claims, "figures": own}

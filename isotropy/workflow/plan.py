@@ -5,12 +5,10 @@ audit compares records.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 from isotropy.context import shard_stems
 from isotropy.files import RESULTS
-from isotropy.finetune import plan as finetune
 from isotropy.papers.choices import deviations
 from isotropy.spec import PaperSpec, Spec, canonical_json
 from isotropy.workflow import inputs, outcomes
@@ -39,8 +37,6 @@ class Plan(Parts):
             raise LookupError(f"no result {stem}")
         if isinstance(found, PaperSpec):
             found = found.model_copy(update={"deviations": deviations(found)})
-        if self.study.config.rehearsal and "rehearsal" in type(found).model_fields:
-            return found.model_copy(update={"rehearsal": True})
         return found
 
     def inputs(self, stem: str) -> dict[str, list[str]]:
@@ -111,37 +107,6 @@ class Plan(Parts):
         each, as canonical JSON (`isotropy.job.jobs`).
         """
         return canonical_json([self._part(stem) for stem in self.batch(folder)])
-
-    @cached_property
-    def seeds(self) -> dict[str, list[int]]:
-        """Seeds of the fine-tuned models of each paper that has some, the same for all of them."""
-        seeds: dict[str, set[int]] = {}
-        for stem in self.of_papers:
-            match stem.split("/"):
-                case ["finetune", paper, _, name]:
-                    seeds.setdefault(paper, set()).add(int(name.removeprefix("seed")))
-        return {paper: sorted(numbers) for paper, numbers in seeds.items()}
-
-    def seeds_spec(self, paper: str, run: str, rule: str) -> str:
-        """The parameter `spec` of a job that fine-tunes a model for each seed, one after the other
-        (`isotropy.job.jobs`).
-
-        Args:
-            paper: the paper.
-            run: name of the run, without its seed.
-            rule: rule that makes one of them alone, whose wildcards are paper, run and seed.
-        """
-        return canonical_json(
-            [
-                self._part(stem := finetune.stem(paper, run, seed))
-                | {
-                    "rule": rule,
-                    "wildcards": {"paper": paper, "run": run, "seed": str(seed)},
-                    "inputs": list(self.inputs(stem).items()),  # in the rule's order
-                }
-                for seed in self.seeds[paper]
-            ]
-        )
 
     def _part(self, stem: str) -> dict[str, Any]:
         """One result of a job that makes several: its stem, spec and inputs."""

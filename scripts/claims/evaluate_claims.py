@@ -3,7 +3,7 @@
 import pandas as pd
 
 from isotropy.claims.evaluate import evaluate
-from isotropy.claims.spec import ClaimsSpec, untested
+from isotropy.claims.spec import ClaimsSpec
 from isotropy.claims.write import readable
 from isotropy.files import record_path
 from isotropy.job import Job
@@ -12,12 +12,9 @@ from isotropy.provenance.record import read_record
 from isotropy.tables.write import write_csv, write_markdown
 
 with Job(snakemake, ClaimsSpec) as job:
-    claims = job.spec.claims
-    if job.lineage.status == "rehearsal":
-        claims = untested(claims, "this is a rehearsal, on synthetic models and data")
     paths = dict(zip(job.spec.attempted, job.inputs("tables"), strict=True))
     verdicts = evaluate(
-        claims,
+        job.spec.claims,
         {name: pd.read_parquet(path) for name, path in paths.items()},
         {name: read_record(record_path(path)).id for name, path in paths.items()},
         f"the {job.spec.study} study leaves that part of the paper out",

@@ -7,9 +7,8 @@ import pandas as pd
 from isotropy.figures.draw import finish, note
 from isotropy.figures.interactive import values_script
 from isotropy.figures.spec import FigureSpec
-from isotropy.figures.style import banner, save, use_style
+from isotropy.figures.style import save, use_style
 from isotropy.job import jobs
-from isotropy.palette import REHEARSAL
 
 for job in jobs(snakemake, FigureSpec):
     with job:
@@ -18,8 +17,6 @@ for job in jobs(snakemake, FigureSpec):
         tables = [pd.read_parquet(path) for path in job.inputs("tables")]
         figure = draw(*tables)
         finish(figure, job.spec.title)
-        if job.lineage.status == "rehearsal":
-            banner(figure, REHEARSAL)
         for kind in ("pdf", "svg", "png"):
             with job.write(kind) as path:
                 save(figure, path, job.mark)

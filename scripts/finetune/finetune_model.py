@@ -1,33 +1,24 @@
-"""Fine-tunes one model, or one for each seed of a run, and measures performance and geometry."""
-
-from functools import lru_cache
+"""Fine-tunes one model, and measures performance and geometry."""
 
 from isotropy.device import pick_device
-from isotropy.finetune import data, model
+from isotropy.finetune import model
+from isotropy.finetune.data import read_task_data
 from isotropy.finetune.facts import describe_run
 from isotropy.finetune.measure import Reader, measure
 from isotropy.finetune.spec import FinetuneSpec
 from isotropy.finetune.train import finetune, require_precision
-from isotropy.job import Job, jobs
+from isotropy.job import Job
 from isotropy.parquet import write_parquet
 
-load_tokenizer = lru_cache(maxsize=1)(model.load_tokenizer)
-read_task_data = lru_cache(maxsize=2)(data.read_task_data)  # training and validation data
-
-
-def finetune_and_measure(job: Job[FinetuneSpec]) -> None:
-    """Make one result. All that takes memory on the device goes when this returns."""
+with Job(snakemake, FinetuneSpec) as job:
     spec, training, folder = job.spec, job.spec.training, job.input["model"]
     device = pick_device(spec.device)
-    is_exact = device.type == "cpu" and not training.compile
-    job.determinism = "bitwise" if is_exact else "tolerance"
+    job.determinism = "bitwise" if device.type == "cpu" else "tolerance"
     job.seeds["training"] = spec.seed
     require_precision(training, device)
-    tokenizer = load_tokenizer(folder, training.max_length)
-    # A sample differs between seeds; all items are the same for all of them.
-    seed = 0 if training.n_train is None else spec.seed
+    tokenizer = model.load_tokenizer(folder, training.max_length)
     train = read_task_data(
-        tokenizer, job.input["train_texts"], job.input["train_items"], training, seed=seed
+        tokenizer, job.input["train_texts"], job.input["train_items"], training, seed=spec.seed
     )
     validation = read_task_data(
         tokenizer, job.input["validation_texts"], job.input["validation_items"], training
@@ -52,8 +43,3 @@ def finetune_and_measure(job: Job[FinetuneSpec]) -> None:
         with job.write("model") as path:
             write_model = job.load("kept_model").write
             write_model(path, job, network, tokenizer, run, measured, validation)
-
-
-for job in jobs(snakemake, FinetuneSpec):
-    with job:
-        finetune_and_measure(job)

@@ -12,7 +12,7 @@ for job in jobs(snakemake, PageSpec):
         content = page.content(job.spec, job.inputs, folder)
         scripts = getattr(page, "SCRIPTS", ())
         with job.write("page") as path:
-            text = render(job.spec, content, folder, job.mark, scripts, job.lineage.status)
+            text = render(job.spec, content, folder, job.mark, scripts)
             path.write_text(text, "utf8")
         if "explore" in job.output:
             with job.write("explore") as path:

@@ -30,8 +30,8 @@ from isotropy.optimize.optimize import optimize
 from isotropy.optimize.spec import Evaluation
 from isotropy.prepare.table import Dataset
 from isotropy.sources.encoder import Encoder
-from tests.rehearsal import models
-from tests.rehearsal.texts import Writer
+from tests import synthetic_models as models
+from tests.synthetic_texts import Writer
 from tests.unit import factories
 from tests.unit.factories import ISTAR
 from tests.unit.interruption import interrupted_at
@@ -283,27 +283,6 @@ def test_jobs_share_a_device(tmp_path: Path) -> None:
         assert job.wait() == 0
         rows = pd.read_parquet(tmp_path / f"{i}.parquet")
         np.testing.assert_allclose(rows["loss"], alone["loss"], atol=1e-5)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("kind", METHODS)
-def test_compiled_fine_tuning(kind: str, tmp_path: Path) -> None:
-    """Losses and scores of each update with CUDA graphs, beside the model as it is. On the CPU:
-    `tests/unit/test_finetune.py`."""
-    method = METHODS[kind]
-    expected, compiled = (
-        train.finetune(
-            finetune_spec(method, compile=chosen),
-            classifier(),
-            learnable(),
-            0,
-            DEVICE,
-            tmp_path / str(chosen),
-        )[0]
-        for chosen in (False, True)
-    )
-    for column in ("loss", "score"):
-        np.testing.assert_allclose(compiled[column], expected[column], atol=1e-4)
 
 
 @pytest.mark.gpu

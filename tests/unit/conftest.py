@@ -10,8 +10,8 @@ import torch
 
 from isotropy.job import Job
 from isotropy.provenance.lineage import Lineage
+from tests import synthetic_models as models
 from tests.conftest import once
-from tests.rehearsal import models
 from tests.unit.jobs import NoteSpec, snakemake_object, write_note
 
 

@@ -17,8 +17,8 @@ from isotropy.embed.sentence_encoder import SentenceEncoder, embed
 from isotropy.embed.tokens import Extraction, extract
 from isotropy.errors import IsotropyError
 from isotropy.sources.encoder import Encoder
-from tests.rehearsal import models
-from tests.rehearsal.texts import Writer
+from tests import synthetic_models as models
+from tests.synthetic_texts import Writer
 
 NAMES = list(models.ARCHITECTURES)
 CPU = torch.device("cpu")

@@ -81,16 +81,12 @@ def test_decisive_study_needs_few_gpu_hours(project: Path) -> None:
 
 
 def test_study_for_one_gpu_takes_about_an_hour(project: Path, tmp_path: Path) -> None:
-    """Two jobs share the GPU, 16 cores do the rest; seeds in one job share its start."""
+    """Two jobs share the GPU, 16 cores do the rest."""
     files, mirror = ("mirror.yaml", "gpu.yaml"), {"mirror": str(tmp_path)}
     costs = estimate(project, *files, sources=mirror)
     total = totals(costs, costs.plan.stems())["all"]
-    assert 0.5 < total.gpu_hours < 2
+    assert 0.5 < total.gpu_hours < 3
     assert total.cpu_hours < 16
-    single = estimate(project, *files, sources=mirror, compute={"seeds_in_one_job": False})
-    stem = next(s for s in costs.plan.stems() if s.startswith("finetune/rudman2024/"))
-    start = sum(single.rates.rates[kind].start for kind in ("train", "update", "encode", "score"))
-    assert single.cost(stem).seconds - costs.cost(stem).seconds == pytest.approx(start * 4 / 5)
 
 
 def test_sizes_follow_from_specs(project: Path) -> None:

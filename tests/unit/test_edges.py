@@ -3,7 +3,6 @@ function transforms."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.metrics import isoscore, isoscore_from_covariance, matmul, silhouette
+from isotropy.metrics import isoscore, isoscore_from_covariance, silhouette
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
 D = 16
@@ -141,29 +140,3 @@ def test_torch_func_grad_rejects_invalid_points() -> None:
     assert torch.isnan(torch.vmap(isoscore)(torch.ones(1, 10, 3))).all()
     v = np.random.default_rng(0).normal(size=30)
     assert isoscore_from_covariance(np.outer(v, v)) >= 0
-
-
-@pytest.mark.study  # half a minute of the compiler
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_torch_compile_of_a_training_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiled training step with I-STAR, although Inductor cannot lower oneDNN's operator for
-    products."""
-    monkeypatch.setattr(matmul, "onednn_is_faster", lambda: True)
-    torch.compiler.reset()
-    layer, loss = torch.nn.Linear(D, D), istar()
-
-    def step(x: torch.Tensor) -> torch.Tensor:
-        y = layer(x)
-        return loss([y, y], MASK)  # type: ignore[no-any-return]
-
-    values, gradients = [], []
-    for run in (step, torch.compile(step)):
-        layer.zero_grad()
-        value = run(STATES[0])
-        value.backward()
-        values.append(value.item())
-        assert layer.weight.grad is not None
-        gradients.append(layer.weight.grad.clone())
-    assert values[1] == pytest.approx(values[0], rel=1e-5)
-    assert torch.allclose(gradients[1], gradients[0], rtol=1e-4, atol=1e-7)

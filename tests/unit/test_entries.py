@@ -163,7 +163,7 @@ def test_errors_in_an_entry(tmp_path: Path, entry: Any, message: str) -> None:
         ({"expect": {"files": {"c": "0" * 64}}}, r"hub dataset .*expected all files .*got no c"),
         (
             {"status": "own"},
-            r"contents\.all\.status: expected 'original', 'stand-in' or 'rehearsal', got 'own'",
+            r"contents\.all\.status: expected 'original' or 'stand-in', got 'own'",
         ),
     ],
 )

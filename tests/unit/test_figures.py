@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from importlib import import_module
 from pathlib import Path
-from typing import get_args
 
-import matplotlib as mpl
-import matplotlib.image
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -21,7 +16,6 @@ from matplotlib.figure import Figure
 
 from isotropy.claims import figures as claims
 from isotropy.claims.scales import COUNTS, scale_of
-from isotropy.errors import IsotropyError
 from isotropy.figures import style as figure_style
 from isotropy.figures.draw import (
     Look,
@@ -29,14 +23,11 @@ from isotropy.figures.draw import (
     finish,
     footnote,
     look,
-    mark_status,
     note,
     repeats_per_setup,
     whiskers,
 )
-from isotropy.figures.names import legend
-from isotropy.figures.style import banner, save, use_style
-from isotropy.palette import REHEARSAL, STATUS
+from isotropy.figures.style import save, use_style
 from isotropy.papers.cai2021 import figures as cai2021
 from isotropy.papers.ethayarajh2019 import figures as ethayarajh2019
 from isotropy.papers.locations import OF_ALL, package
@@ -46,7 +37,6 @@ from isotropy.papers.registry import KEYS
 from isotropy.papers.rudman2024 import figures as rudman2024
 from isotropy.provenance.identity import MARK
 from isotropy.provenance.record import read_record
-from isotropy.report.draw import INCHES, Style, draw
 from isotropy.tables.write import format_cell, write_markdown
 from tests.conftest import Workflow
 from tests.unit.entries import FIGURES, TABLES
@@ -129,31 +119,6 @@ def test_lines_and_intervals_are_those_of_the_table() -> None:
     whiskers(axes, one, ("score", "layer"), ("low", "high"), horizontal=True)
     (bars,) = axes.collections
     assert np.allclose(bars.get_segments()[1], [[-1, 6], [5, 6]])
-
-
-def test_banner_overlaps_neither_title_nor_panels_nor_legend() -> None:
-    """It is above the title, legend and panels, on a page that is made higher."""
-    use_style()
-    figure = Figure(figsize=(8.2, 3))
-    for axes in figure.subplots(1, 2):
-        axes.plot([0, 1], [0, 1], "o", label="points")
-        mark_status(axes, pd.DataFrame({"status": ["rehearsal"]}))
-    legend(figure)
-    finish(figure, "A title that says what is seen")
-    banner(figure, REHEARSAL)
-    figure.draw_without_rendering()
-    *titles, line = figure.texts
-    assert [text.get_text() for text in titles] == ["A title that says what is seen", "rehearsal"]
-    box = line.get_window_extent()
-    assert figure.bbox.containsx(box.x1)
-    assert figure.bbox.containsy(box.y1)
-    assert not any(box.overlaps(other.get_tightbbox()) for other in [*figure.legends, *figure.axes])
-    for title in (text.get_window_extent() for text in titles):
-        assert title.y1 <= box.y0
-        others = [*figure.legends, *figure.axes]
-        assert not any(title.overlaps(other.get_tightbbox()) for other in others)
-    (names,) = figure.legends
-    assert not any(names.get_tightbbox().overlaps(a.get_tightbbox()) for a in figure.axes)
 
 
 def test_figure_of_published_numbers_has_a_panel_per_unit(smoke: Workflow) -> None:
@@ -408,57 +373,6 @@ def test_figures_of_contexts_include_published_curves(tables: dict[str, pd.DataF
     static = texts(ethayarajh2019.static_vectors(table1))
     assert "spaCy en_core_web_md 3.7.1 vectors, 300-d" in static
     assert "wordsim353, 30 pairs" in static
-
-
-@pytest.mark.parametrize("name", ["mickus2024/figure3", "rudman2024/figure5"])
-def test_figures_in_publication_style(
-    name: str, smoke: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Width of a column or a page, without badges and note; files are reproducible."""
-    files = {}
-    for width, inches in INCHES.items():
-        for again in ("once", "again"):
-            output = tmp_path / f"{width}-{again}.pdf"
-            draw(smoke.folder, name, output, "paper", width)
-            files[width, again] = output.read_bytes()
-        assert files[width, "once"] == files[width, "again"]
-        box = re.search(rb"/MediaBox \[ ?0 0 ([0-9.]+) ", files[width, "once"])
-        assert box is not None
-        assert float(box[1]) == pytest.approx(72 * inches, abs=0.1)
-    svg_by_style = {}
-    for style in get_args(Style):
-        draw(smoke.folder, name, tmp_path / "f.svg", style, None)
-        svg_by_style[style] = (tmp_path / "f.svg").read_text("utf8")
-    assert "<!-- stand-in -->" in svg_by_style["page"]
-    assert "<!-- stand-in -->" not in svg_by_style["paper"]
-
-
-def test_publication_figure_of_a_rehearsal_keeps_the_banner(
-    smoke: Workflow, tmp_path: Path
-) -> None:
-    """Otherwise it would look like a real result."""
-    shutil.copytree(smoke.folder / "results/tables", tmp_path / "results/tables")
-    record = Path("results/figures/mickus2024/figure1.record.json")
-    content = json.loads((smoke.folder / record).read_text("utf8"))
-    content["lineage"]["status"] = "rehearsal"
-    (tmp_path / record).parent.mkdir(parents=True)
-    (tmp_path / record).write_text(json.dumps(content), "utf8")
-    draw(tmp_path, "mickus2024/figure1", tmp_path / "figure.png", "paper", "column")
-    pixels = mpl.image.imread(tmp_path / "figure.png")[..., :3]
-    purple = np.abs(pixels - mpl.colors.to_rgb(STATUS["rehearsal"])).max(axis=2) < 0.01
-    assert purple[: len(pixels) // 4].sum() > 1000
-    assert not purple[len(pixels) // 4 :].any()
-
-
-def test_errors_of_draw(smoke: Workflow, tmp_path: Path) -> None:
-    with pytest.raises(IsotropyError, match="did you mean 'mickus2024/figure3'"):
-        draw(smoke.folder, "mickus2024/figur3", tmp_path / "f.pdf", "paper", None)
-    with pytest.raises(IsotropyError, match=r"ends in \.pdf, \.svg or \.png"):
-        draw(smoke.folder, "mickus2024/figure3", tmp_path / "f.eps", "paper", None)
-    with pytest.raises(IsotropyError, match="not a readable record"):
-        draw(tmp_path, "mickus2024/figure3", tmp_path / "f.pdf", "paper", None)
-    with pytest.raises(IsotropyError, match="cannot be written"):
-        draw(smoke.folder, "mickus2024/figure3", tmp_path / "no" / "f.pdf", "paper", None)
 
 
 def test_many_rasterized_panels_share_one_raster(

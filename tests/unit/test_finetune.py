@@ -4,7 +4,6 @@ and measured geometry."""
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from IsoScore import IsoScore as published_package
 from safetensors import safe_open
 from sklearn.metrics import silhouette_score
-from torch._dynamo.utils import counters
 from transformers import AutoModelForQuestionAnswering
 
 from isotropy.embed.deviations import PUBLISHED, encoder_deviations
@@ -26,11 +24,11 @@ from isotropy.finetune import train as loop
 from isotropy.finetune.batch_enhancement import BatchClustering
 from isotropy.finetune.data import Inputs, TaskData, collate, read_task_data
 from isotropy.finetune.measure import Reader, measure, probes, projection
-from isotropy.finetune.model import attach_clustering, load_model, load_tokenizer, task_loss
+from isotropy.finetune.model import load_model, load_tokenizer, task_loss
 from isotropy.finetune.question_answering import Window, best_answers, exact_match, f1, windows
 from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
 from isotropy.finetune.spec import GeometrySettings, Method
-from isotropy.finetune.train import finetune, make_penalty, require_compiler
+from isotropy.finetune.train import finetune, make_penalty
 from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import Dataset, write_items
@@ -415,82 +413,6 @@ def test_padding_length_changes_the_penalty_only_if_padding_counts(tmp_path: Pat
         first_score("d", keep_padding=True, pad_to_max_length=True),
     )
     assert abs(counted[0] - counted[1]) > 1e-3
-
-
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-def test_compiled_model_trains_as_the_model_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without dropout, whose random numbers differ. The model is compiled once for each length of a
-    full batch, as a whole. Padding up to that length does not count where other padding does."""
-    monkeypatch.setattr(loop, "LENGTH_STEP", 8)  # inputs have 4 to 12 pieces: two lengths
-    without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    expected, _ = train(
-        tmp_path / "as it is", spec(ISTAR, keep_padding=True), tiny(**without_dropout)
-    )
-    torch._dynamo.reset()
-    counters.clear()
-    rows, _ = train(
-        tmp_path / "compiled",
-        spec(ISTAR, keep_padding=True, compile=True),
-        tiny(**without_dropout),
-    )
-    for column in ("loss", "score"):
-        assert rows[column].to_numpy() == pytest.approx(expected[column].to_numpy(), abs=2e-5)
-    assert counters["stats"]["unique_graphs"] == 2
-    assert not counters["graph_break"]
-
-
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-def test_compiled_model_with_clustering_trains_as_the_model_itself(tmp_path: Path) -> None:
-    """Clusters are found outside of what is compiled."""
-    method = Method(kind="cluster", n_clusters=2, n_components=1)
-    rows = []
-    for name, compile_it in ("as it is", False), ("compiled", True):
-        model = tiny(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-        attach_clustering(model, method, seed=0)
-        settings = spec(method, compile=compile_it, epochs=1, max_length=16)
-        rows.append(train(tmp_path / name, settings, model)[0])
-    assert rows[1]["loss"].to_numpy() == pytest.approx(rows[0]["loss"].to_numpy(), abs=2e-5)
-
-
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-def test_compiled_model_answers_as_the_model_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The padding that is added has no share in the probabilities of start and end."""
-    monkeypatch.setattr(loop, "LENGTH_STEP", 16)
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(4, 12, size=16)
-    inputs = Inputs(
-        "extractive",
-        [rng.integers(5, 50, size=n).tolist() for n in lengths],
-        None,
-        np.stack([lengths - 3, lengths - 1], axis=1),
-        windows=[],
-        answers=[],
-    )
-    losses = []
-    for compile_it in (False, True):
-        config = tiny(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).config
-        torch.manual_seed(0)
-        model = AutoModelForQuestionAnswering.from_config(config)
-        settings = spec(Method(kind="none"), compile=compile_it, epochs=1)
-        rows, _ = finetune(settings, model, inputs, 0, CPU, tmp_path / str(compile_it))
-        losses.append(rows["loss"].to_numpy())
-    assert losses[1] == pytest.approx(losses[0], abs=2e-5)
-
-
-def test_compiling_without_a_compiler_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    training = spec(ISTAR, compile=True).training
-    for device, names in ("cpu", r"g\+\+ or clang\+\+"), ("cuda", "gcc or clang"):
-        with pytest.raises(IsotropyError, match=f"needs a compiler \\({names}\\)"):
-            require_compiler(training, torch.device(device))
-    monkeypatch.setenv("CXX", "/no/such/compiler")
-    with pytest.raises(IsotropyError, match=r"/no/such/compiler.* or set compile: false"):
-        require_compiler(training, CPU)
-    require_compiler(spec(ISTAR).training, CPU)
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])

@@ -26,8 +26,8 @@ from isotropy.prepare.datasets import prepare_sentences
 from isotropy.prepare.spec import SentencesSpec
 from isotropy.prepare.table import write_items
 from isotropy.sources.rows import Row
-from tests.rehearsal import models
-from tests.rehearsal.texts import Writer
+from tests import synthetic_models as models
+from tests.synthetic_texts import Writer
 from tests.unit.factories import finetune_spec
 
 CPU = torch.device("cpu")

@@ -393,7 +393,7 @@ def test_finding_of_a_stale_result_names_the_module(
     module = "isotropy.palette"
     script = snakemake_object(project, "loaded", modules=[module])
     with Job(script, NoteSpec) as job, job.write("note") as path:
-        path.write_text(job.load("palette").REHEARSAL)
+        path.write_text(job.load("palette").NO_MODEL)
     assert read_record(run / "results/loaded.record.json").code.modules == [module]
     loaded = [Path("results/loaded.txt")]
     with (checkout / "isotropy/palette.py").open("a") as stream:

@@ -99,13 +99,11 @@ def submission(project: Path, planned: Planned) -> str:
 def test_every_gpu_rule_requests_a_gpu(fresh: PlannedJobs, project: Path) -> None:
     single, sharded = one_job_per_rule(fresh("cuda")), one_job_per_rule(fresh("shards"))
     jobs = sharded | single
-    for name in ("gpu", "gpu_mem_mb"):
-        assert {rule for rule, job in jobs.items() if job.resources.get(name)} == ON_GPU
+    assert {rule for rule, job in jobs.items() if job.resources.get("gpu")} == ON_GPU
     for rule in ON_GPU:
         line = submission(project, jobs[rule])
         assert "-p 'gpu'" in line, line
         assert line.endswith("--gpus=1"), line
-        assert "gpu_mem" not in line, line  # which SLURM does not have
         assert re.search(r" --mem [1-9]\d{3,} ", line), line
         assert re.search(r" -t [1-9]\d+ ", line), line
         assert "--cpus-per-task=" in line, line

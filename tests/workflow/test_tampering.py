@@ -8,8 +8,8 @@ import pytest
 
 from isotropy.provenance.audit import GOOD, verify_all
 from isotropy.provenance.format import LEDGER
-from tests.campaign.alterations import Study, campaign
 from tests.conftest import Workflow
+from tests.workflow.alterations import Study, campaign
 from tests.workflow.study import audit
 
 N_ALTERATIONS = 90

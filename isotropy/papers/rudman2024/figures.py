@@ -520,7 +520,7 @@ def _seeds(table: pd.DataFrame) -> str:
 
 
 def _notes(table: pd.DataFrame) -> str:
-    """Describe data, model and status (original, stand-in or rehearsal) of every setup."""
+    """Describe data, model and status (original or stand-in) of every setup."""
     parts = []
     for _, rows in table.groupby("setup", sort=False):
         first = rows.iloc[0]

@@ -30,7 +30,7 @@ from tokenizers import (
 )
 from tokenizers import models as tokenizer_models
 
-from tests.rehearsal import words
+from tests.synthetic_texts import stories
 
 WIDTH = 48
 INNER = 96
@@ -89,7 +89,7 @@ def word_pieces(lower: bool, n: int) -> list[str]:
     """Return characters, the most frequent words, and the most frequent word endings, marked by
     ##. (The trainer of `tokenizers` is not deterministic.)
     """
-    text = words.stories().decode()
+    text = stories()
     counts = Counter(re.findall(r"\w+|[^\w\s]", text.lower() if lower else text))
     whole_words = sorted(counts, key=lambda word: (-counts[word], word))
     characters = sorted(set("".join(counts)))
@@ -118,7 +118,7 @@ def byte_pairs(special: list[str]) -> Tokenizer:
         initial_alphabet=alphabet,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(words.stories().decode().split("\n"), trainer)
+    tokenizer.train_from_iterator(stories().split("\n"), trainer)
     return tokenizer
 
 
@@ -157,7 +157,7 @@ def word_merges(n: int) -> list[tuple[str, str]]:
     """Return BPE merges that build the most frequent words letter by letter. (The trainer of
     `tokenizers` breaks ties in a random order.)
     """
-    counts = Counter(words.stories().decode().lower().split())
+    counts = Counter(stories().lower().split())
     merges: dict[tuple[str, str], None] = {}
     for word in sorted(counts, key=lambda word: (-counts[word], word)):
         if len(merges) >= n:
@@ -192,7 +192,7 @@ def unigrams(n: int) -> list[tuple[str, float]]:
     `tokenizers` is not deterministic.)
     """
     counts: Counter[str] = Counter()
-    for word in words.stories().decode().lower().split():
+    for word in stories().lower().split():
         marked = f"▁{word}"
         for length in (1, 2, 3, 4, len(marked)):
             counts.update(marked[i : i + length] for i in range(len(marked) - length + 1))

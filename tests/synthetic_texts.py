@@ -87,3 +87,9 @@ class Writer:
     def passage(self, n: int) -> str:
         """Generate a text of several sentences."""
         return " ".join(self.sentences(n))
+
+
+def stories() -> str:
+    """Return the text that tokenizers are trained on: sentences and all words of the vocabulary."""
+    words = [*FUNCTION_WORDS, *WORDS]
+    return "\n".join([*Writer(22).sentences(3000), *words]) + "\n"

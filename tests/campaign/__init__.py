@@ -1,1 +1,0 @@
-"""Campaigns: thousands of random faults, too many for `make test`; `make campaign` runs them."""
