@@ -36,8 +36,8 @@ from isotropy.metrics import (
     two_nn,
     type_cosines,
 )
-from isotropy.prepare.table import read_items, targets
 from isotropy.transforms import AllButTheTop, ClusterBasedEnhancement
+from replication.prepare.table import read_items, targets
 
 EMBEDDINGS = "embed/polarity/all-MiniLM-L6-v2.safetensors"
 Clouds = dict[str, tuple[np.ndarray, np.ndarray]]

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from isotropy.files import record_path, write_json
-from isotropy.provenance.audit import GOOD, verify_all
-from isotropy.provenance.environment import describe_environment
-from isotropy.provenance.identity import File, describe_files
-from isotropy.provenance.ledger import append_job
-from isotropy.provenance.lineage import Lineage
-from isotropy.provenance.record import Record
+from replication.provenance.audit import GOOD, verify_all
+from replication.provenance.environment import describe_environment
+from replication.provenance.identity import File, describe_files
+from replication.provenance.ledger import append_job
+from replication.provenance.lineage import Lineage
+from replication.provenance.record import Record
 
 THREADS = 2
 N_RECORDS = 5000

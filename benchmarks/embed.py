@@ -21,8 +21,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
-from isotropy.embed.sentence_encoder import SentenceEncoder, embed
-from isotropy.sources.encoder import Encoder
+from isotropy.models.encoder import Encoder
+from isotropy.models.sentence_encoder import SentenceEncoder, embed
 
 
 def main() -> None:

@@ -25,13 +25,13 @@ from transformers import (
     TrainingArguments,
 )
 
-from isotropy.finetune.data import read_task_data
-from isotropy.finetune.model import load_model, load_tokenizer
-from isotropy.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
-from isotropy.finetune.train import _Run
 from isotropy.integrations.transformers import IStarTrainer
 from isotropy.losses import IStarLoss
 from isotropy.metrics.isoscores import isoscore_star
+from replication.finetune.data import read_task_data
+from replication.finetune.model import load_model, load_tokenizer
+from replication.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
+from replication.finetune.train import _Run
 
 
 class AuthorsPenalty(IStarLoss):

@@ -21,11 +21,11 @@ from IsoScore import IsoScore as published_package
 from safetensors.numpy import load_file
 from sklearn.metrics import silhouette_score
 
-from isotropy.optimize.descent import Descent, Items
-from isotropy.optimize.evaluator import Evaluator
-from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Evaluation, OptimizeSpec
-from isotropy.prepare.table import read_items, targets, text_rows
+from replication.optimize.descent import Descent, Items
+from replication.optimize.evaluator import Evaluator
+from replication.optimize.optimize import optimize
+from replication.optimize.spec import Evaluation, OptimizeSpec
+from replication.prepare.table import read_items, targets, text_rows
 
 CPU = torch.device("cpu")
 

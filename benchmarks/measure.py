@@ -43,7 +43,7 @@ def write(path: Path, n: int, d: int) -> None:
 
 COMMAND = """
 import sys
-from isotropy.cli import app
+from replication.cli import app
 app(sys.argv[1:], standalone_mode=False)
 print(*(line for line in open("/proc/self/status") if line.startswith("VmHWM")), file=sys.stderr)
 """

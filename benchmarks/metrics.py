@@ -31,7 +31,6 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from isotropy.embed.layers import read_layer
 from isotropy.metrics import (
     ShrinkageCovariance,
     cluster_count,
@@ -54,6 +53,7 @@ from isotropy.metrics import silhouettes as tiles
 from isotropy.metrics.kmeans import kmeans
 from isotropy.metrics.partition import partition_isotropy
 from isotropy.transforms import ClusterBasedEnhancement
+from replication.embed.layers import read_layer
 
 Function = Callable[[], object]
 PAUSE_SECONDS = (

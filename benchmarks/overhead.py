@@ -15,7 +15,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from isotropy.provenance.record import read_record
+from replication.provenance.record import read_record
 
 
 def main(folders: list[Path]) -> None:

@@ -309,8 +309,8 @@ def collect_stage_digests(offsets: int, seed: int) -> Digests:
 
 
 def _trajectory(offset: int) -> Any:
-    from isotropy.optimize.descent import Items
-    from isotropy.optimize.optimize import optimize
+    from replication.optimize.descent import Items
+    from replication.optimize.optimize import optimize
 
     draws = np.random.default_rng(0)
     vectors = copy_at_offset(draws.standard_normal((80, 24)).astype(np.float32), offset, "array")
@@ -333,8 +333,8 @@ def _trajectory(offset: int) -> Any:
 def _fine_tuned(offset: int) -> Any:
     from transformers import BertConfig, BertForSequenceClassification
 
-    from isotropy.finetune.data import Inputs
-    from isotropy.finetune.train import finetune
+    from replication.finetune.data import Inputs
+    from replication.finetune.train import finetune
 
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_hidden_layers": 3, "intermediate_size": 32}
@@ -368,9 +368,9 @@ def _fine_tuned(offset: int) -> Any:
 
 
 def _layer(offset: int) -> Any:
-    from isotropy.geometry.layers import measure_layer, pictures, principal_axes
-    from isotropy.geometry.spec import Clustering, Lid
-    from isotropy.geometry.token_types import TypedCloud
+    from replication.geometry.layers import measure_layer, pictures, principal_axes
+    from replication.geometry.spec import Clustering, Lid
+    from replication.geometry.token_types import TypedCloud
 
     n = 600
     draws = np.random.default_rng(0)

@@ -23,8 +23,6 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from isotropy.figures.draw import look
-from isotropy.figures.style import use_style
 from isotropy.metrics import (
     ShrinkageCovariance,
     isoscore,
@@ -35,11 +33,13 @@ from isotropy.metrics import (
     two_nn,
     type_cosines,
 )
-from isotropy.optimize.descent import Items
-from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Evaluation, OptimizeSpec
-from isotropy.palette import SERIES
 from isotropy.transforms import ClusterBasedEnhancement
+from replication.figures.draw import look
+from replication.figures.style import use_style
+from replication.optimize.descent import Items
+from replication.optimize.optimize import optimize
+from replication.optimize.spec import Evaluation, OptimizeSpec
+from replication.palette import SERIES
 
 D = 384  # all-MiniLM-L6-v2
 MIN_SECONDS = 0.3  # minimum duration of one timing

@@ -23,13 +23,13 @@ import pandas as pd
 from scipy import stats
 from scipy.stats import spearmanr
 
-from isotropy.claims import estimate as estimates
-from isotropy.claims.estimate import Estimate
-from isotropy.claims.evaluate import estimate_of
-from isotropy.claims.judge import judge, p_value
-from isotropy.claims.spec import ALPHA, Claim, Statement
-from isotropy.claims.statements import Case, judge_cases, judge_statement
-from isotropy.tables.bootstrap import (
+from replication.claims import estimate as estimates
+from replication.claims.estimate import Estimate
+from replication.claims.evaluate import estimate_of
+from replication.claims.judge import judge, p_value
+from replication.claims.spec import ALPHA, Claim, Statement
+from replication.claims.statements import Case, judge_cases, judge_statement
+from replication.tables.bootstrap import (
     items_error,
     mean_of_seeds,
     percentiles,
@@ -38,7 +38,7 @@ from isotropy.tables.bootstrap import (
     spearman_influences,
     widen,
 )
-from isotropy.tables.items import interval
+from replication.tables.items import interval
 
 RHO = 0.6
 RESAMPLES = 500  # enough to estimate coverage; verdicts use 2,000

@@ -93,7 +93,7 @@ def missing_package(error: ModuleNotFoundError, *, measuring: bool = False) -> s
         "this needs the package pandas, which is not installed: pip install 'isotropy[workflow]'"
     """
     package = (error.name or "").split(".")[0]
-    if package in ("", "isotropy"):
+    if package in ("", "isotropy", "replication"):
         return None
     for_models = measuring and package == "pydantic"
     extra = "training" if package in IN_TRAINING or for_models else "workflow"

@@ -23,16 +23,9 @@ if {"{", "}"} & set(str(PROJECT)):
         f"the path of the checkout, {PROJECT}, contains braces, which Snakemake "
         "interprets as wildcards; move it to a folder without braces"
     )
-# In a checkout; the package of a wheel is installed.
-if (PROJECT / "isotropy").is_dir():
-    sys.path.insert(0, str(PROJECT))
-elif workflow.deployment_settings.deployment_method:
-    raise WorkflowError(
-        "environments that Snakemake makes do not have the package isotropy: run from "
-        "a checkout, or without --sdm"
-    )
+sys.path.insert(0, str(PROJECT))
 
-from isotropy import patches
+from replication import patches
 
 if patches.lacks_package(workflow, PROJECT):
     # Make the package importable in scripts, whatever environment these run in.
@@ -50,24 +43,24 @@ if not patches.is_module(workflow):
         "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
     )
 
-from isotropy.context import shard_stems
+from replication.context import shard_stems
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX
-from isotropy.gpus import count_gpus
-from isotropy.job import JOB_OUTPUT
-from isotropy.papers.locations import package
-from isotropy.papers.registry import KEYS
-from isotropy.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
+from replication.gpus import count_gpus
+from replication.job import JOB_OUTPUT
+from replication.papers.locations import package
+from replication.papers.registry import KEYS
+from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.printable import escape_for_terminal
-from isotropy.provenance.code import code_param
-from isotropy.provenance.ledger import append_run
-from isotropy.provenance.record import find_record
-from isotropy.sources import formats
-from isotropy.workflow.config import load_study
-from isotropy.workflow.costs import CostModel, read_rates
-from isotropy.workflow.plan import Plan
-from isotropy.workflow.progress import WorkProgress
-from isotropy.workflow.summary import summarize
+from replication.provenance.code import code_param
+from replication.provenance.ledger import append_run
+from replication.provenance.record import find_record
+from replication.sources import formats
+from replication.plan.config import load_study
+from replication.plan.costs import CostModel, read_rates
+from replication.plan.plan import Plan
+from replication.plan.progress import WorkProgress
+from replication.plan.summary import summarize
 
 # Another workflow that uses this one as a module may put a prefix before all paths.
 RESULTS = Path(patches.module_prefix(workflow)) / "results"
@@ -250,7 +243,7 @@ def report_outputs(folder, suffix):
 
 def model_writer(wildcards):
     """Return the module that writes the folder of a kept model."""
-    return ["isotropy.finetune.kept_model"]
+    return ["replication.finetune.kept_model"]
 
 
 def package_module(paper, name):
@@ -266,7 +259,7 @@ def page_modules(wildcards):
     """
     kinds = {PLAN.spec(stem).kind for stem in PLAN.batch("site")}
     return sorted(
-        [f"isotropy.report.{kind}" for kind in kinds]
+        [f"replication.report.{kind}" for kind in kinds]
         + [f"{package(key)}.figures" for key in KEYS]
     )
 

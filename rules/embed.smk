@@ -1,7 +1,7 @@
 """embed: a vector for each text of a data set, or for each token. Needs: a prepared data set, and a
 fetched model or vectors. Gives: results/embed/{dataset}/{model}.safetensors, with the array
 `vectors` (n, d), float32; results/embed/{dataset}/tokens/{model}/, a file per layer and a table of
-tokens (isotropy/embed/layers.py); results/fetch/{source}/ of a model with random weights.
+tokens (replication/embed/layers.py); results/fetch/{source}/ of a model with random weights.
 """
 
 

@@ -22,10 +22,10 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from isotropy.provenance.format import LEDGER
-from isotropy.workflow.config import load_study, read_configuration
-from isotropy.workflow.pages import REPORT
-from isotropy.workflow.plan import Plan
+from replication.plan.config import load_study, read_configuration
+from replication.plan.pages import REPORT
+from replication.plan.plan import Plan
+from replication.provenance.format import LEDGER
 
 # The same examples in every run, in any time; `--hypothesis-profile default` looks for new ones.
 hypothesis.settings.register_profile("same", derandomize=True, deadline=None)

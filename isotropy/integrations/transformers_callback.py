@@ -170,27 +170,18 @@ def plot_geometry(log_history: list[dict[str, float]]) -> Figure:
     Raises:
         ValueError: no measurement has been logged.
     """
-    import matplotlib as mpl
     import seaborn as sns
-
-    from isotropy.figures.draw import panels
-    from isotropy.figures.style import use_style
 
     table = geometry_table(log_history)
     if table.empty:
         raise ValueError("nothing was measured: add an IsotropyCallback to the trainer")
-    with mpl.rc_context():  # the user's settings stay
-        use_style()
-        table = table.melt(["step", "layer"], var_name="score", ignore_index=True).dropna()
-        figure, drawn = panels(table.assign(status=None), "score", xlabel="update")
-        for k, (axes, rows) in enumerate(drawn):
-            sns.lineplot(
-                rows, x="step", y="value", hue="layer", palette="viridis", marker="o", ax=axes,
-                legend="full" if k == len(drawn) - 1 else False,
-            )  # fmt: skip
-            axes.set(xlabel="update", ylabel="")
-        sns.move_legend(axes, "center left", bbox_to_anchor=(1, 0.5))
-    return figure
+    rows = table.melt(["step", "layer"], var_name="score").dropna()
+    grid = sns.relplot(
+        rows, x="step", y="value", hue="layer", col="score", kind="line", marker="o",
+        palette="viridis", height=2.6, facet_kws={"sharey": False},
+    )  # fmt: skip
+    grid.set_titles("{col_name}", loc="left").set_axis_labels("update", "")
+    return grid.figure
 
 
 def forward(model: nn.Module, inputs: dict[str, Any], label_names: Sequence[str]) -> Any:

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from isotropy.errors import IsotropyError
-from isotropy.measurement.clouds import PointCloud
 from isotropy.measurement.scores import influences, log10_isotropy, read_streams, root_mean_square
 from isotropy.metrics.isoscores import StreamingIsoScore, standard_error
 from isotropy.metrics.matmul import worker_threads
 from isotropy.metrics.validation import sample_rows
+from isotropy.read.clouds import PointCloud
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
 MAX_ROWS_OF_FIT = 50_000

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import platform
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -166,9 +167,7 @@ def write_record(path: Path, options: Mapping[str, Any], result: Result) -> None
         options: the arguments of the command.
         result: what was measured.
     """
-    import torch
-
-    from isotropy.provenance.environment import describe_environment
+    from importlib.metadata import distributions
 
     files = {
         str(file): {"sha256": sha256_file(file), "bytes": file.stat().st_size}
@@ -182,7 +181,11 @@ def write_record(path: Path, options: Mapping[str, Any], result: Result) -> None
         "options": options,
         "inputs": files,
         "models": result.models,
-        "environment": describe_environment(torch.get_num_threads()),
+        "environment": {
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "packages": {d.metadata["Name"]: d.version for d in distributions()},
+        },
         "result": json.loads(to_json(result)),
     }
     text = json.dumps(scrub(record), indent=1, sort_keys=True, ensure_ascii=False, default=str)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.figures.draw import curve, footnote, look, panels
-from isotropy.figures.names import legend, space_names
-from isotropy.figures.style import use_style
 from isotropy.measurement.differences import ERROR, is_result, score_names
-from isotropy.measurement.models import OUTPUT
+from isotropy.models.hidden_states import OUTPUT
 
 STANDARD_ERRORS = 2
 """Half the width of the intervals: about 95 %."""
@@ -54,9 +51,7 @@ def plot_layers(
     table = _choose(table, [scores] if isinstance(scores, str) else scores)
     last = max([float(layer) for layer in table["layer"] if layer != OUTPUT], default=-1)
     table["position"] = [last + 1 if x == OUTPUT else float(x) for x in table["layer"]]
-    with rc_context():
-        use_style()
-        return _draw(table, list(named))
+    return _draw(table, list(named))
 
 
 def _long(frame: pd.DataFrame) -> pd.DataFrame:
@@ -84,24 +79,21 @@ def _choose(table: pd.DataFrame, scores: Sequence[str] | None) -> pd.DataFrame:
 
 
 def _draw(table: pd.DataFrame, names: Sequence[str]) -> Figure:
-    figure, drawn = panels(
-        table.assign(status=None),
-        "score",
-        title=lambda rows: str(rows["score"].iloc[0]).replace("_", " "),
-        xlabel="layer",
-        ylabel="",
-    )
+    scores = list(dict.fromkeys(table["score"]))
+    figure = Figure(figsize=(3.2 * len(scores), 2.6), layout="constrained")
     ticks = table.drop_duplicates("position").sort_values("position")
-    for axes, rows in drawn:
-        for i, name in enumerate(names):
-            line = rows[rows["result"] == name]
-            if len(line):
-                curve(axes, line, "position", "value", name or None, look(i), ("low", "high"))
+    for axes, score in zip(np.ravel(figure.subplots(1, len(scores))), scores, strict=True):
+        for name in names:
+            line = table[(table["score"] == score) & (table["result"] == name)]
+            ends = (line["value"] - line["low"], line["high"] - line["value"])
+            axes.errorbar(line["position"], line["value"], ends, label=name, marker="o", ms=4)
+        axes.set_title(score.replace("_", " "), loc="left", fontsize="medium")
+        axes.set_xlabel("layer")
+        axes.grid(alpha=0.3)
         if OUTPUT in set(ticks["layer"]):
             axes.set_xticks(ticks["position"], ticks["layer"])
-    if names != [""]:
-        legend(figure)
-        space_names(figure)
+    if list(names) != [""]:
+        axes.legend()
     if table["low"].notna().any():
-        footnote(figure, f"Intervals: {STANDARD_ERRORS} standard errors.")
+        figure.supxlabel(f"Intervals: {STANDARD_ERRORS} standard errors.", fontsize="small")
     return figure

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.measurement.arrays import TABLES, open_file, select_layers
-from isotropy.measurement.clouds import PointCloud
-from isotropy.measurement.hub import fetch_model, is_hub_id
-from isotropy.measurement.models import ModelOptions, Pooling, embed_texts
 from isotropy.measurement.scores import METRICS, Effects, Groups, measure_cloud, sample_cloud
 from isotropy.metrics.validation import sample_rows
-from isotropy.sources.table_text import format_suffix
-from isotropy.sources.text_files import Column, parse_column, read_labels, read_texts
+from isotropy.models.hidden_states import ModelOptions, Pooling, embed_texts
+from isotropy.models.hub import fetch_model, is_hub_id
+from isotropy.read.arrays import TABLES, open_file, select_layers
+from isotropy.read.clouds import PointCloud
+from isotropy.read.table_text import format_suffix
+from isotropy.read.text_files import Column, parse_column, read_labels, read_texts
 
 if TYPE_CHECKING:
     from isotropy.measurement.enhancement import Enhanced

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from isotropy.errors import IsotropyError
-from isotropy.measurement.clouds import PointCloud, cloud_from_array
 from isotropy.metrics.contextuality import (
     cosine_contributions,
     explainable_variance,
@@ -30,6 +29,7 @@ from isotropy.metrics.partition import StreamingPartition
 from isotropy.metrics.silhouettes import silhouette
 from isotropy.metrics.unbiased import StreamingUnbiasedIsoScore, jackknife_influences
 from isotropy.metrics.validation import sample_rows
+from isotropy.read.clouds import PointCloud, cloud_from_array
 
 T = TypeVar("T")
 

@@ -147,7 +147,7 @@ def distance_sums(X: Points, labels: Any) -> torch.Tensor:
     """Sum of the distances of each point to the points of each class, from which its silhouette
     follows.
 
-    Unlike the silhouette, the sums are smooth while a cloud moves: `isotropy.optimize` interpolates
+    Unlike the silhouette, the sums are smooth while a cloud moves: callers may interpolate
     them over time.
 
     Args:

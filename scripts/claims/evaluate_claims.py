@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from isotropy.claims.evaluate import evaluate
-from isotropy.claims.spec import ClaimsSpec
-from isotropy.claims.write import readable
 from isotropy.files import record_path
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.provenance.record import read_record
-from isotropy.tables.write import write_csv, write_markdown
+from replication.claims.evaluate import evaluate
+from replication.claims.spec import ClaimsSpec
+from replication.claims.write import readable
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.provenance.record import read_record
+from replication.tables.write import write_csv, write_markdown
 
 with Job(snakemake, ClaimsSpec) as job:
     paths = dict(zip(job.spec.attempted, job.inputs("tables"), strict=True))

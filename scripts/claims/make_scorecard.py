@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from isotropy.claims.scorecard import scorecard
-from isotropy.claims.spec import ScorecardSpec
 from isotropy.files import record_path
-from isotropy.job import Job
-from isotropy.provenance.lineage import titles_by_id
-from isotropy.provenance.record import read_record
-from isotropy.tables.write import write_all
+from replication.claims.scorecard import scorecard
+from replication.claims.spec import ScorecardSpec
+from replication.job import Job
+from replication.provenance.lineage import titles_by_id
+from replication.provenance.record import read_record
+from replication.tables.write import write_all
 
 with Job(snakemake, ScorecardSpec) as job:
     paths = dict(zip(job.spec.attempted, job.inputs("tables"), strict=True))

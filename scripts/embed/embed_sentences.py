@@ -5,11 +5,11 @@ import torch
 from safetensors.numpy import save_file
 
 from isotropy.device import pick_device
-from isotropy.embed.batches import pick_token_budget
-from isotropy.embed.deviations import encoder_deviations, precision_deviations
-from isotropy.embed.sentence_encoder import SentenceEncoder, embed
-from isotropy.embed.spec import EmbedSpec
-from isotropy.job import Job
+from isotropy.models.batches import pick_token_budget
+from isotropy.models.sentence_encoder import SentenceEncoder, embed
+from replication.embed.deviations import encoder_deviations, precision_deviations
+from replication.embed.spec import EmbedSpec
+from replication.job import Job
 
 with Job(snakemake, EmbedSpec) as job:
     texts = list(pd.read_parquet(job.input["texts"])["text"])

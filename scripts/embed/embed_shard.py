@@ -4,11 +4,11 @@ import pandas as pd
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.batches import pick_token_budget
-from isotropy.embed.sentence_encoder import SentenceEncoder
-from isotropy.embed.spec import ShardSpec
-from isotropy.embed.tokens import Extraction, extract_shard
-from isotropy.job import Job
+from isotropy.models.batches import pick_token_budget
+from isotropy.models.sentence_encoder import SentenceEncoder
+from replication.embed.spec import ShardSpec
+from replication.embed.tokens import Extraction, extract_shard
+from replication.job import Job
 
 with Job(snakemake, ShardSpec) as job:
     spec = job.spec.tokens

@@ -4,13 +4,13 @@ import pandas as pd
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.batches import pick_token_budget
-from isotropy.embed.deviations import precision_deviations
-from isotropy.embed.sentence_encoder import SentenceEncoder
-from isotropy.embed.spec import TokensSpec
-from isotropy.embed.tokens import Extraction, extract
 from isotropy.errors import IsotropyError
-from isotropy.job import Job
+from isotropy.models.batches import pick_token_budget
+from isotropy.models.sentence_encoder import SentenceEncoder
+from replication.embed.deviations import precision_deviations
+from replication.embed.spec import TokensSpec
+from replication.embed.tokens import Extraction, extract
+from replication.job import Job
 
 with Job(snakemake, TokensSpec, shortcut_inputs=("shards",)) as job:
     spec, shards = job.spec, job.inputs("shards")

@@ -3,11 +3,11 @@
 import pandas as pd
 from safetensors.numpy import save_file
 
-from isotropy.embed.spec import LookUpSpec
-from isotropy.embed.words import look_up
-from isotropy.job import Job
-from isotropy.sources.fetched import read_fetched
-from isotropy.sources.formats import read_vectors
+from replication.embed.spec import LookUpSpec
+from replication.embed.words import look_up
+from replication.job import Job
+from replication.sources.fetched import read_fetched
+from replication.sources.formats import read_vectors
 
 with Job(snakemake, LookUpSpec) as job:
     texts = list(pd.read_parquet(job.input["texts"])["text"])

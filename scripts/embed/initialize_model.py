@@ -1,11 +1,11 @@
 """Makes a model with the architecture of another one and random weights."""
 
-from isotropy.embed.initialize import initialize
-from isotropy.embed.spec import InitializeSpec
 from isotropy.files import write_json
-from isotropy.job import Job
-from isotropy.provenance.lineage import Lineage
-from isotropy.sources.fetched import FACTS, FetchedSource
+from replication.embed.initialize import initialize
+from replication.embed.spec import InitializeSpec
+from replication.job import Job
+from replication.provenance.lineage import Lineage
+from replication.sources.fetched import FACTS, FetchedSource
 
 with Job(snakemake, InitializeSpec) as job, job.write("source") as folder:
     folder.mkdir()

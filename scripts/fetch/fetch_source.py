@@ -3,10 +3,10 @@ them.
 """
 
 from isotropy.files import write_json
-from isotropy.job import Job
-from isotropy.provenance.lineage import Lineage
-from isotropy.sources.fetch import FetchSpec, fetch
-from isotropy.sources.fetched import FACTS
+from replication.job import Job
+from replication.provenance.lineage import Lineage
+from replication.sources.fetch import FetchSpec, fetch
+from replication.sources.fetched import FACTS
 
 with Job(snakemake, FetchSpec) as job, job.write("source") as folder:
     folder.mkdir()

@@ -4,11 +4,11 @@ shows; those that readers can explore also as a script with values.
 
 import pandas as pd
 
-from isotropy.figures.draw import finish, note
-from isotropy.figures.interactive import values_script
-from isotropy.figures.spec import FigureSpec
-from isotropy.figures.style import save, use_style
-from isotropy.job import jobs
+from replication.figures.draw import finish, note
+from replication.figures.interactive import values_script
+from replication.figures.spec import FigureSpec
+from replication.figures.style import save, use_style
+from replication.job import jobs
 
 for job in jobs(snakemake, FigureSpec):
     with job:

@@ -1,14 +1,14 @@
 """Fine-tunes one model, and measures performance and geometry."""
 
 from isotropy.device import pick_device
-from isotropy.finetune import model
-from isotropy.finetune.data import read_task_data
-from isotropy.finetune.facts import describe_run
-from isotropy.finetune.measure import Reader, measure
-from isotropy.finetune.spec import FinetuneSpec
-from isotropy.finetune.train import finetune, require_precision
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
+from replication.finetune import model
+from replication.finetune.data import read_task_data
+from replication.finetune.facts import describe_run
+from replication.finetune.measure import Reader, measure
+from replication.finetune.spec import FinetuneSpec
+from replication.finetune.train import finetune, require_precision
+from replication.job import Job
+from replication.parquet import write_parquet
 
 with Job(snakemake, FinetuneSpec) as job:
     spec, training, folder = job.spec, job.spec.training, job.input["model"]

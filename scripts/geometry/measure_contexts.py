@@ -1,10 +1,10 @@
 """Measures the contextuality of words, sentences and dimensions in one layer of a model."""
 
-from isotropy.geometry.contexts import measure_contexts
-from isotropy.geometry.sentences import read_sentences, read_token_vectors
-from isotropy.geometry.spec import ContextsFacts, ContextsSpec
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
+from replication.geometry.contexts import measure_contexts
+from replication.geometry.sentences import read_sentences, read_token_vectors
+from replication.geometry.spec import ContextsFacts, ContextsSpec
+from replication.job import Job
+from replication.parquet import write_parquet
 
 with Job(snakemake, ContextsSpec) as job:
     spec = job.spec

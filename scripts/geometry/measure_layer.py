@@ -2,11 +2,11 @@
 points for figures.
 """
 
-from isotropy.embed.layers import read_tokens
-from isotropy.geometry.layers import measure_layer_variants
-from isotropy.geometry.spec import LayerFacts, LayerSpec
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
+from replication.embed.layers import read_tokens
+from replication.geometry.layers import measure_layer_variants
+from replication.geometry.spec import LayerFacts, LayerSpec
+from replication.job import Job
+from replication.parquet import write_parquet
 
 with Job(snakemake, LayerSpec) as job:
     spec = job.spec

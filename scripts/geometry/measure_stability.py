@@ -2,10 +2,10 @@
 
 from safetensors.numpy import load_file
 
-from isotropy.geometry.spec import StabilityFacts, StabilitySpec
-from isotropy.geometry.stability import sample_scores
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
+from replication.geometry.spec import StabilityFacts, StabilitySpec
+from replication.geometry.stability import sample_scores
+from replication.job import Job
+from replication.parquet import write_parquet
 
 with Job(snakemake, StabilitySpec) as job:
     spec = job.spec

@@ -1,13 +1,13 @@
 """Derives static word vectors from layers of a model and compares them on word similarity."""
 
-from isotropy.geometry.sentences import read_sentences
-from isotropy.geometry.spec import StaticWordsFacts, StaticWordsSpec
-from isotropy.geometry.static_words import measure_layers, read_benchmark
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.provenance.lineage import titles_by_id
-from isotropy.sources.fetched import read_fetched
-from isotropy.sources.formats import read_vectors
+from replication.geometry.sentences import read_sentences
+from replication.geometry.spec import StaticWordsFacts, StaticWordsSpec
+from replication.geometry.static_words import measure_layers, read_benchmark
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.provenance.lineage import titles_by_id
+from replication.sources.fetched import read_fetched
+from replication.sources.formats import read_vectors
 
 with Job(snakemake, StaticWordsSpec) as job:
     spec = job.spec

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from isotropy.geometry.lid import lid_by_type, lid_scores
-from isotropy.geometry.spec import VectorsFacts, VectorsSpec
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.sources.fetched import read_fetched
-from isotropy.sources.formats import read_vectors
+from replication.geometry.lid import lid_by_type, lid_scores
+from replication.geometry.spec import VectorsFacts, VectorsSpec
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.sources.fetched import read_fetched
+from replication.sources.formats import read_vectors
 
 with Job(snakemake, VectorsSpec) as job:
     spec, source = job.spec, job.input["vectors_source"]

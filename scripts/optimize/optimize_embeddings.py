@@ -3,14 +3,14 @@
 from safetensors.numpy import load_file
 
 from isotropy.device import pick_device
-from isotropy.job import Job
-from isotropy.optimize.controls import control_items
-from isotropy.optimize.descent import Items
-from isotropy.optimize.facts import describe_run
-from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import OptimizeSpec
-from isotropy.parquet import write_parquet
-from isotropy.prepare.table import read_items, targets, text_rows
+from replication.job import Job
+from replication.optimize.controls import control_items
+from replication.optimize.descent import Items
+from replication.optimize.facts import describe_run
+from replication.optimize.optimize import optimize
+from replication.optimize.spec import OptimizeSpec
+from replication.parquet import write_parquet
+from replication.prepare.table import read_items, targets, text_rows
 
 with Job(snakemake, OptimizeSpec) as job:
     table, dataset = read_items(job.input["dataset"])

@@ -1,11 +1,11 @@
 """Makes the table of the lines of a corpus."""
 
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.prepare.datasets import prepare_corpus
-from isotropy.prepare.spec import CorpusSpec
-from isotropy.sources.fetched import read_fetched
-from isotropy.sources.formats import read_rows
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.prepare.datasets import prepare_corpus
+from replication.prepare.spec import CorpusSpec
+from replication.sources.fetched import read_fetched
+from replication.sources.formats import read_rows
 
 with Job(snakemake, CorpusSpec) as job:
     source = job.input["source"]

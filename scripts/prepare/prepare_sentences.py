@@ -1,12 +1,12 @@
 """Makes the canonical tables of a data set of labelled sentences: distinct texts, and items."""
 
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.prepare.datasets import prepare_sentences
-from isotropy.prepare.spec import SentencesSpec
-from isotropy.prepare.table import write_items
-from isotropy.sources.fetched import read_fetched
-from isotropy.sources.formats import read_rows
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.prepare.datasets import prepare_sentences
+from replication.prepare.spec import SentencesSpec
+from replication.prepare.table import write_items
+from replication.sources.fetched import read_fetched
+from replication.sources.formats import read_rows
 
 with Job(snakemake, SentencesSpec) as job:
     source = read_fetched(job.input["source"])

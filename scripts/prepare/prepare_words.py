@@ -1,12 +1,12 @@
 """Makes the canonical tables of a data set of words with labels from a lexicon."""
 
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.prepare.datasets import prepare_words
-from isotropy.prepare.spec import WordsSpec
-from isotropy.prepare.table import write_items
-from isotropy.sources.fetched import read_fetched
-from isotropy.sources.formats import label_names, read_rows, read_vectors
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.prepare.datasets import prepare_words
+from replication.prepare.spec import WordsSpec
+from replication.prepare.table import write_items
+from replication.sources.fetched import read_fetched
+from replication.sources.formats import label_names, read_rows, read_vectors
 
 with Job(snakemake, WordsSpec) as job:
     lexicon, vectors, lists = job.input["lexicon"], job.input["vectors"], job.inputs("word_list")

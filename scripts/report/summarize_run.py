@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from isotropy.files import write_json
-from isotropy.job import Job
-from isotropy.report.run import summarize
-from isotropy.workflow.page_spec import RunSpec
+from replication.job import Job
+from replication.plan.page_spec import RunSpec
+from replication.report.run import summarize
 
 with Job(snakemake, RunSpec) as job:
     job.determinism = "once"  # times and machines differ between runs

@@ -1,9 +1,9 @@
 """Writes the pages of the results; each spec names the module that makes the page."""
 
-from isotropy.job import jobs
-from isotropy.report.explore import explore_script
-from isotropy.report.site import render
-from isotropy.workflow.page_spec import PageSpec
+from replication.job import jobs
+from replication.plan.page_spec import PageSpec
+from replication.report.explore import explore_script
+from replication.report.site import render
 
 for job in jobs(snakemake, PageSpec):
     with job:

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.sentence_encoder import SentenceEncoder
-from isotropy.finetune.scores import classification_scores
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.similarity.classify import classify, features
-from isotropy.similarity.read import read_columns
-from isotropy.similarity.spec import ClassificationFacts, ClassifySpec
+from isotropy.models.sentence_encoder import SentenceEncoder
+from replication.finetune.scores import classification_scores
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.similarity.classify import classify, features
+from replication.similarity.read import read_columns
+from replication.similarity.spec import ClassificationFacts, ClassifySpec
 
 with Job(snakemake, ClassifySpec) as job:
     spec, device = job.spec, pick_device(job.spec.device)

@@ -4,11 +4,11 @@ method, and computes points for figures.
 
 import pandas as pd
 
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.similarity.measure import measure, pictures, steps
-from isotropy.similarity.read import read_cloud
-from isotropy.similarity.spec import SimilarityFacts, SimilaritySpec, TuningFacts
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.similarity.measure import measure, pictures, steps
+from replication.similarity.read import read_cloud
+from replication.similarity.spec import SimilarityFacts, SimilaritySpec, TuningFacts
 
 with Job(snakemake, SimilaritySpec) as job:
     spec = job.spec

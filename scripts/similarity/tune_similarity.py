@@ -2,11 +2,11 @@
 correlation on tuning data.
 """
 
-from isotropy.job import Job
-from isotropy.parquet import write_parquet
-from isotropy.similarity.measure import tune
-from isotropy.similarity.read import read_cloud
-from isotropy.similarity.spec import TuningFacts, TuningSpec
+from replication.job import Job
+from replication.parquet import write_parquet
+from replication.similarity.measure import tune
+from replication.similarity.read import read_cloud
+from replication.similarity.spec import TuningFacts, TuningSpec
 
 with Job(snakemake, TuningSpec) as job:
     table, best_parameters = tune(read_cloud(job.spec, job.input), job.spec)

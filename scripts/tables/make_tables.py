@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from isotropy.job import jobs
-from isotropy.tables.runs import read_runs
-from isotropy.tables.spec import TableSpec
-from isotropy.tables.write import write_all
+from replication.job import jobs
+from replication.tables.runs import read_runs
+from replication.tables.spec import TableSpec
+from replication.tables.write import write_all
 
 for job in jobs(snakemake, TableSpec):
     with job:

@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 from packaging.requirements import Requirement
 
-from isotropy.provenance.environment import PYPI_NAME, normalized_name
+from replication.provenance.environment import PYPI_NAME, normalized_name
 
 CONDA_NAME = {pypi: conda for conda, pypi in PYPI_NAME.items()} | {
     "huggingface-hub": "huggingface_hub"

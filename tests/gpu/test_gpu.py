@@ -17,19 +17,19 @@ from IsoScore import IsoScore as published_package
 
 from isotropy import metrics
 from isotropy.device import HostCopy, pick_device
-from isotropy.embed.layers import read_layer, read_tokens
-from isotropy.embed.sentence_encoder import SentenceEncoder, embed
-from isotropy.embed.tokens import Extraction, extract
-from isotropy.finetune import train
-from isotropy.finetune.data import Inputs, TaskData, collate
-from isotropy.finetune.measure import Reader, measure
-from isotropy.finetune.spec import FinetuneSpec, Method
 from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.optimize.descent import Items
-from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Evaluation
-from isotropy.prepare.table import Dataset
-from isotropy.sources.encoder import Encoder
+from isotropy.models.encoder import Encoder
+from isotropy.models.sentence_encoder import SentenceEncoder, embed
+from replication.embed.layers import read_layer, read_tokens
+from replication.embed.tokens import Extraction, extract
+from replication.finetune import train
+from replication.finetune.data import Inputs, TaskData, collate
+from replication.finetune.measure import Reader, measure
+from replication.finetune.spec import FinetuneSpec, Method
+from replication.optimize.descent import Items
+from replication.optimize.optimize import optimize
+from replication.optimize.spec import Evaluation
+from replication.prepare.table import Dataset
 from tests import synthetic_models as models
 from tests.synthetic_texts import Writer
 from tests.unit import factories

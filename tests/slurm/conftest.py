@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.workflow.plan import Plan
+from replication.plan.plan import Plan
 from tests.conftest import BEING_WRITTEN, Workflow, copy_checkout
 from tests.slurm.cluster import Cluster, reason_unavailable, running
 from tests.slurm.settings import SHORT_WAITS

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,16 +51,6 @@ def test_a_job_out_of_memory_is_retried_with_more(started: StartedRuns, cluster:
     assert started.faults.results("hungry")
     assert first["Partition"] == "cpu"
     assert "gpu" not in first["AllocTRES"]
-
-
-def test_a_job_past_its_time_limit_is_retried_with_more(
-    started: StartedRuns, cluster: Cluster
-) -> None:
-    started.faults.wait()
-    first, second = cluster.states("rule_endless")
-    assert (first["State"], second["State"]) == ("TIMEOUT", "COMPLETED")
-    assert (first["Timelimit"], second["Timelimit"]) == ("00:03:00", "00:06:00")
-    assert started.faults.results("endless")
 
 
 def test_error_of_a_failing_job_names_its_logs(started: StartedRuns) -> None:
@@ -188,48 +177,6 @@ def test_ctrl_c_cancels_submitted_jobs(
     assert first.results(f"steps-{name}")
 
 
-def test_small_jobs_are_submitted_as_a_group(
-    faulty: Path, submit: Submit, cluster: Cluster
-) -> None:
-    """Four jobs in one submission, with the memory and GPU of one and the time of all; if one
-    fails, the whole group fails and is retried.
-
-    They run in another folder, as on a scratch disk.
-    """
-    scratch = faulty / "scratch"
-    targets = [f"results/faults/small-{n}" for n in range(4)]
-    groups = (
-        "--groups",
-        "small=small",
-        "--group-components",
-        "small=4",
-        "--snakefile",
-        "faults.smk",
-        "--retries",
-        "1",
-    )
-    elsewhere = ("--directory", "scratch")
-    failed = replace(submit(faulty, *targets, *groups, *elsewhere), folder=scratch)
-    assert failed.wait(900) == 1
-    slurm_log = re.search(
-        r"\S*results/logs/slurm/group_small_small/\S*\.log",
-        failed.output.split("Error in group small")[1],
-    )
-    assert slurm_log is not None, failed.output
-    assert "exit 3" in Path(slurm_log[0]).read_text()
-    assert not failed.results("small-*")
-    (scratch / "mended").touch()
-    submit(faulty, *targets, *groups, *elsewhere).done(900)
-    *failed_jobs, last = cluster.states("rule_small_small")
-    assert [job["State"] for job in [*failed_jobs, last]] == ["FAILED", "FAILED", "COMPLETED"]
-    assert (last["ReqMem"], last["Timelimit"], last["Partition"]) == ("1000M", "00:40:00", "gpu")
-    assert "cpu=1," in last["AllocTRES"]
-    assert "gres/gpu=1" in last["AllocTRES"]
-    assert failed.runs_of("small-1") == 3
-    # How often they ran depends on whether they had begun before the failure
-    assert all(failed.runs_of(f"small-{n}") in (1, 2, 3) for n in (0, 2, 3))
-
-
 def test_run_resumes_after_snakemake_was_killed(
     faulty: Path, submit: Submit, cluster: Cluster
 ) -> None:
@@ -279,95 +226,3 @@ def test_a_cancelled_job_is_resubmitted(faulty: Path, submit: Submit, cluster: C
     first, second = cluster.states("step_wildcards_unwanted_")
     assert first["State"] == "CANCELLED by 0"
     assert second["State"] == "COMPLETED"
-
-
-def test_a_preempted_job_is_resubmitted(faulty: Path, submit: Submit, cluster: Cluster) -> None:
-    """The unpatched executor leaves this to SLURM, which does not requeue jobs here."""
-    driver = submit(faulty, "results/faults/step-preempted-0", "--snakefile", "faults.smk")
-    wait_until(lambda: driver.runs_of("step-preempted-0") == 1, "no job has started", 300)
-    cluster.wait_until_running("step_wildcards_preempted_")
-    all_gpus = ["--partition", "urgent", "--nodes", "2", "--exclusive", "--output", "/dev/null"]
-    urgent = cluster.ask("sbatch", "--parsable", *all_gpus, "--wrap", "sleep 5").strip()
-    wait_until(
-        lambda: cluster.states("step_wildcards_preempted_")[0]["State"] == "PREEMPTED",
-        "not preempted",
-        300,
-    )
-    cluster.wait_until_gone(urgent)
-    wait_until(
-        lambda: driver.runs_of("step-preempted-0") == 2, "the preempted job is not sent again", 300
-    )
-    (faulty / "go").touch()
-    driver.done(900)
-    assert [job["State"] for job in cluster.states("step_wildcards_preempted_")] == [
-        "PREEMPTED",
-        "COMPLETED",
-    ]
-
-
-def test_run_survives_a_drained_node_and_a_controller_restart(
-    faulty: Path, submit: Submit, cluster: Cluster
-) -> None:
-    driver = submit(faulty, "results/faults/steps-drained", "--snakefile", "faults.smk")
-    wait_until(
-        lambda: sum(driver.runs_of(f"step-drained-{n}") for n in range(4)) == 4,
-        "no job has started",
-        300,
-    )
-    cluster.wait_until_running("step_wildcards_drained", 4)
-    victim = next(
-        job for job in cluster.states("step_wildcards_drained") if job["NodeList"] == "gpu1"
-    )
-    try:
-        cluster.ask("scontrol", "update", "NodeName=gpu1", "State=DRAIN", "Reason=test")
-        cluster.ask("scancel", victim["JobID"])
-        cluster.end("slurmctld")
-        cluster.start_controller()
-        wait_until(
-            lambda: len(cluster.states("step_wildcards_drained")) > 4,
-            "the cancelled job is not sent again",
-            300,
-        )
-        cluster.wait_until_gone(victim["JobID"])
-        (faulty / "go").touch()
-        driver.done(900)
-    finally:
-        cluster.ask("scontrol", "update", "NodeName=gpu1", "State=RESUME")
-    states = [
-        (job["State"].split()[0], job["NodeList"])
-        for job in cluster.states("step_wildcards_drained")
-    ]
-    assert sorted(states)[0] == ("CANCELLED", "gpu1")
-    assert len(states) == 5
-    assert states[-1] == ("COMPLETED", "gpu2")
-    assert [state for state, _ in states].count("COMPLETED") == 4
-    assert driver.runs_of("steps-drained") == 1
-
-
-@pytest.mark.skipif(
-    not (CGROUPS / "freezer").is_dir(), reason="no cgroups (v1), which list the processes of a node"
-)
-def test_job_of_a_dead_node_is_resubmitted_elsewhere(
-    faulty: Path, submit: Submit, cluster: Cluster
-) -> None:
-    """A killed node daemon leads to NODE_FAIL, and the job completes on another node."""
-    driver = submit(faulty, "results/faults/step-dead-0", "--snakefile", "faults.smk")
-    wait_until(lambda: driver.runs_of("step-dead-0") == 1, "no job has started", 300)
-    cluster.wait_until_running("step_wildcards_dead")
-    node = cluster.states("step_wildcards_dead")[0]["NodeList"]
-    cluster.end(f"slurmd {node}", signal.SIGKILL)
-    processes = [
-        p
-        for procs in CGROUPS.glob(f"freezer/slurm_{node}/**/cgroup.procs")
-        for p in procs.read_text().split()
-    ]
-    subprocess.run(["kill", "-9", *processes], check=False)
-    (faulty / "go").touch()
-    try:
-        driver.done(900)
-    finally:
-        cluster.start_node(node)
-    first, second = cluster.states("step_wildcards_dead")
-    assert first["State"] == "NODE_FAIL"
-    assert second["State"] == "COMPLETED"
-    assert second["NodeList"] != node

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from isotropy.job import Job
-from isotropy.provenance.lineage import Lineage
+from replication.job import Job
+from replication.provenance.lineage import Lineage
 from tests import synthetic_models as models
 from tests.conftest import once
 from tests.unit.jobs import NoteSpec, snakemake_object, write_note

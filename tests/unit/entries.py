@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from isotropy.claims.read import claims_figures
-from isotropy.papers.registry import papers
+from replication.claims.read import claims_figures
+from replication.papers.registry import papers
 
 TABLES = {entry.id: entry for paper in papers() for entry in paper.tables}
 FIGURES = {

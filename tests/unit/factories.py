@@ -8,9 +8,15 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from isotropy.finetune.data import Inputs
-from isotropy.finetune.spec import FinetuneFacts, FinetuneSpec, GeometrySettings, Method, Training
-from isotropy.optimize.spec import Evaluation, OptimizeSpec
+from replication.finetune.data import Inputs
+from replication.finetune.spec import (
+    FinetuneFacts,
+    FinetuneSpec,
+    GeometrySettings,
+    Method,
+    Training,
+)
+from replication.optimize.spec import Evaluation, OptimizeSpec
 
 DIRECT = Evaluation(tolerance=None, sample_size=None)
 ISTAR = Method(kind="istar", strength=-1.0, zeta=0.3)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.sources import clients
+from replication.sources import clients
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from isotropy.cli import app
-from isotropy.job import Job
-from isotropy.provenance.code import code_param
-from isotropy.spec import Spec
+from replication.cli import app
+from replication.job import Job
+from replication.provenance.code import code_param
+from replication.spec import Spec
 
 RULE = "prepare_sentences"
 

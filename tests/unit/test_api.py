@@ -21,11 +21,11 @@ from transformers import AutoModel, AutoTokenizer
 from typer.testing import CliRunner
 
 import isotropy
-from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.metrics import isoscore, isoscore_unbiased
 from isotropy.metrics.validation import sample_rows
 from isotropy.transforms import Center
+from replication.cli import app
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
 TEXTS = sentences(60)

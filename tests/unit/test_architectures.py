@@ -12,11 +12,11 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from isotropy.embed.layers import read_layer, read_tokens
-from isotropy.embed.sentence_encoder import SentenceEncoder, embed
-from isotropy.embed.tokens import Extraction, extract
 from isotropy.errors import IsotropyError
-from isotropy.sources.encoder import Encoder
+from isotropy.models.encoder import Encoder
+from isotropy.models.sentence_encoder import SentenceEncoder, embed
+from replication.embed.layers import read_layer, read_tokens
+from replication.embed.tokens import Extraction, extract
 from tests import synthetic_models as models
 from tests.synthetic_texts import Writer
 
@@ -80,31 +80,6 @@ def test_hidden_states_equal_transformers(
 
 
 SIX_LAYERS = [name for name in NAMES if "distil" in name or "MiniLM" in name]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_first_layer_is_the_first_blocks_input_and_last_the_output(
-    name: str, synthetic_models: Path, tmp_path: Path
-) -> None:
-    """The last layer is the model's output, which for GPT-2 includes the final layer norm."""
-    model = AutoModel.from_pretrained(synthetic_models / name, dtype=torch.float32).eval()
-    blocks = next(
-        module
-        for module in model.modules()
-        if isinstance(module, torch.nn.ModuleList)
-        and len(module) == (1 if name == "albert-base-v2" else model.config.num_hidden_layers)
-    )
-    first = blocks[0].albert_layers[0] if name == "albert-base-v2" else blocks[0]
-    read: list[torch.Tensor] = []
-    first.register_forward_pre_hook(lambda _, given: read.append(given[0][0]))
-    _, layers = extract_all_layers(
-        encoder := make_encoder(synthetic_models / name), TEXTS[:1], tmp_path
-    )
-    ids = torch.tensor([encoder.tokenize(TEXTS[:1])[0]])
-    with torch.inference_mode():
-        last = model(ids).last_hidden_state[0].numpy()
-    assert np.abs(layers[0] - read[0].numpy()).max() < 1e-6
-    assert np.abs(layers[-1] - last).max() < 1e-5
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -232,11 +207,3 @@ def test_padded_pairs_equal_transformers(name: str, synthetic_models: Path) -> N
         with torch.inference_mode():
             state = model(**alone, output_hidden_states=True).hidden_states[3][0].numpy()
         assert np.abs(result[i, : len(state)] - state).max() < 2e-6 * max(1, np.abs(state).max())
-
-
-def test_only_cased_tokenizers_distinguish_case_and_accents(synthetic_models: Path) -> None:
-    """As the real ones; ALBERT and OpenAI GPT drop accents as well."""
-    for name in NAMES:
-        tokenizer = AutoTokenizer.from_pretrained(synthetic_models / name)
-        differs = tokenizer("Café")["input_ids"] != tokenizer("cafe")["input_ids"]
-        assert differs == (not models.ARCHITECTURES[name].lower), name

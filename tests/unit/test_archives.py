@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.sources import clients
-from isotropy.sources.archives import CHUNK, MIN_LIMIT, decompress, extract
+from isotropy.read.archives import CHUNK, MIN_LIMIT, decompress, extract
+from replication.sources import clients
 from tests.unit.reviews import FILES, zipped
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from isotropy.tables.bootstrap import (
+from replication.tables.bootstrap import (
     items_error,
     mean_of_seeds,
     percentiles,

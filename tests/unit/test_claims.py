@@ -13,17 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from isotropy.claims import estimate as estimates
-from isotropy.claims.evaluate import SCHEMA, estimate_over_conventions, evaluate
-from isotropy.claims.judge import Verdict, count_apart, judge, p_value
-from isotropy.claims.read import matching_rows, read_claims
-from isotropy.claims.spec import ALPHA, Beyond, Claim, Equals, Statement
-from isotropy.claims.statements import holm
-from isotropy.claims.wording import expectation, explanation, sentence
-from isotropy.claims.write import readable
 from isotropy.errors import IsotropyError
-from isotropy.papers.registry import KEYS, Paper, paper, papers
-from isotropy.templates import expand_template, fill, read_yaml
+from replication.claims import estimate as estimates
+from replication.claims.evaluate import SCHEMA, estimate_over_conventions, evaluate
+from replication.claims.judge import Verdict, count_apart, judge, p_value
+from replication.claims.read import matching_rows, read_claims
+from replication.claims.spec import ALPHA, Beyond, Claim, Equals, Statement
+from replication.claims.statements import holm
+from replication.claims.wording import expectation, explanation, sentence
+from replication.papers.registry import KEYS, Paper, paper, papers
+from replication.templates import expand_template, fill, read_yaml
 from tests.conftest import Workflow
 from tests.unit.entries import TABLES
 
@@ -477,34 +476,6 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
     assert list(rows.columns) == list(SCHEMA)
 
 
-def test_reason_of_a_verdict_without_a_number() -> None:
-    elsewhere = QUANTITY | {"where": {"dataset": "elsewhere"}}
-    result = evaluated(claim(BELOW, quantity=elsewhere))
-    assert (
-        verdict_text(result)
-        == "not attempted because the study makes no number for dataset elsewhere"
-    )
-    nothing = claim(BELOW, quantity=QUANTITY | {"where": {"dataset": "", "model": "elsewhere"}})
-    assert (
-        verdict_text(evaluated(nothing))
-        == "not attempted because the study makes no number for model elsewhere"
-    )
-    other = claim(BELOW, quantity=QUANTITY | {"table": "u"})
-    assert verdict_text(evaluated(other)) == "not attempted because the study leaves it out"
-    absent = claim(BELOW, quantity={"table": "t", "column": "y", "where": {}})
-    assert verdict_text(evaluated(absent)) == "not computable because t has no column y"
-    empty = evaluated(claim(BELOW), TABLE[:4].assign(x=np.nan))
-    assert verdict_text(empty) == "not computable because x is not a number"
-    twice = evaluated(claim(BELOW), pd.concat([TABLE[:4], TABLE[:4]]))
-    assert verdict_text(twice) == "not computable because there are several values per seed"
-    several = evaluated(claim(BELOW, unit="deterministic"), TABLE[:4])
-    assert verdict_text(several) == "not computable because there are several values"
-    everything = claim(BELOW, quantity={"table": "t", "column": "x", "where": {}})
-    assert len(evaluated(everything)) == 3
-    why = claim(None, quantity=None, because="the number is lost")
-    assert verdict_text(evaluated(why)) == "not attempted because the number is lost"
-
-
 # Number of values per unit in synthetic tables: enough for a verdict.
 ROWS = {"deterministic": 1, "items": 1, "seeds": 5}
 N_LAYERS = 12
@@ -709,8 +680,3 @@ def test_errors_in_claims_files(
     (tmp_path / "published.csv").write_text("locator,dataset,model,quantity,value,source_note\n")
     with pytest.raises(IsotropyError, match=message):
         read_claims(paper("mickus2024"))
-
-
-def test_readable_table_has_intervals() -> None:
-    rows = evaluated(claim(EQUALS, -0.8), TABLE[:4])
-    assert readable(rows)["obtained [95 % interval]"][0].startswith("-0.8 [")

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.provenance import code
-from isotropy.provenance.code import code_identity, code_param, load
-from isotropy.provenance.infrastructure import INFRASTRUCTURE
-from tests.conftest import copy_checkout
+from replication.provenance.code import code_identity, code_param, load
+from replication.provenance.infrastructure import INFRASTRUCTURE
 
 SMALL = {
     "rules/make.smk": (
@@ -27,22 +22,22 @@ SMALL = {
         '            "../scripts/draw.py"\n'
     ),
     "scripts/make.py": (
-        '"""Makes one."""\n\nfrom isotropy.job import Job\nfrom isotropy.stage import work\n\n'
+        '"""Makes one."""\n\nfrom replication.job import Job\nfrom isotropy.stage import work\n\n'
         "with Job(snakemake) as job:\n    work(job)\n"
     ),
     "scripts/draw.py": (
-        "from isotropy.job import Job\n\nwith Job(snakemake) as job:\n    job.load('x')\n"
+        "from replication.job import Job\n\nwith Job(snakemake) as job:\n    job.load('x')\n"
     ),
     "isotropy/__init__.py": "",
-    "isotropy/job.py": (
-        "from isotropy.provenance import record\nfrom isotropy.locks import lock\n"
-        "from isotropy.spec import Spec\n"
+    "replication/job.py": (
+        "from replication.provenance import record\nfrom replication.locks import lock\n"
+        "from replication.spec import Spec\n"
     ),
-    "isotropy/locks.py": "def lock(): pass\n",
-    "isotropy/spec.py": "class Spec: pass\n",
-    "isotropy/provenance/__init__.py": "",
-    "isotropy/provenance/record.py": "import isotropy.provenance.identity\n",
-    "isotropy/provenance/identity.py": "MARK = 'mark'\n",
+    "replication/locks.py": "def lock(): pass\n",
+    "replication/spec.py": "class Spec: pass\n",
+    "replication/provenance/__init__.py": "",
+    "replication/provenance/record.py": "import replication.provenance.identity\n",
+    "replication/provenance/identity.py": "MARK = 'mark'\n",
     "isotropy/stage/__init__.py": "from .work import work\n",
     "isotropy/stage/work.py": (
         "def work(job):\n    from ..metric import score\n    return score(job)\n"
@@ -51,16 +46,16 @@ SMALL = {
     "isotropy/stage/work.txt": "not a template\n",
     "isotropy/unseen.py": "X = 1\n",
     "isotropy/metric.py": "def score(x):\n    return x\n",
-    "isotropy/papers/__init__.py": "",
-    "isotropy/papers/one/__init__.py": "",
-    "isotropy/papers/one/tables.py": (
+    "replication/papers/__init__.py": "",
+    "replication/papers/one/__init__.py": "",
+    "replication/papers/one/tables.py": (
         "from isotropy.metric import score\nfrom isotropy.helper import mean\n\n"
         "DIGITS = 3\n\n\ndef first(x):\n    return score(x)\n\n\n"
         "def second(x):\n    return round(mean(x), DIGITS)\n"
     ),
     "isotropy/helper.py": "def mean(x):\n    return sum(x) / len(x)\n",
 }
-TABLES = "isotropy.papers.one.tables"
+TABLES = "replication.papers.one.tables"
 
 
 @pytest.fixture
@@ -86,18 +81,18 @@ def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
     assert set(result.files) == {
         "scripts/make.py",
         "isotropy/__init__.py",
-        "isotropy/spec.py",
+        "replication/spec.py",
         "isotropy/stage/__init__.py",
         "isotropy/stage/work.py",
         "isotropy/stage/work.csv",
         "isotropy/metric.py",
-        "isotropy/provenance/__init__.py",
-        "isotropy/provenance/identity.py",
+        "replication/provenance/__init__.py",
+        "replication/provenance/identity.py",
     }
     assert set(result.infrastructure) == {
-        "isotropy/job.py",
-        "isotropy/locks.py",
-        "isotropy/provenance/record.py",
+        "replication/job.py",
+        "replication/locks.py",
+        "replication/provenance/record.py",
     }
     assert result.sha256.keys() == result.files.keys()
     assert result.modules == []
@@ -112,11 +107,11 @@ def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
         ("isotropy/stage/work.csv", "a,b", "a,c", {"make"}),
         ("isotropy/stage/work.txt", "not", "no", set()),
         ("isotropy/unseen.py", "1", "2", set()),
-        ("isotropy/job.py", "Spec\n", "Spec\n\nprint('a real change')\n", set()),
-        ("isotropy/locks.py", "pass", "return 1", set()),
-        ("isotropy/provenance/record.py", "import", "print(1)\nimport", set()),
-        ("isotropy/provenance/identity.py", "'mark'", "'other'", {"make", "draw"}),
-        ("isotropy/spec.py", "pass", "x = 1", {"make", "draw"}),
+        ("replication/job.py", "Spec\n", "Spec\n\nprint('a real change')\n", set()),
+        ("replication/locks.py", "pass", "return 1", set()),
+        ("replication/provenance/record.py", "import", "print(1)\nimport", set()),
+        ("replication/provenance/identity.py", "'mark'", "'other'", {"make", "draw"}),
+        ("replication/spec.py", "pass", "x = 1", {"make", "draw"}),
         ("scripts/draw.py", "'x'", "'y'", {"draw"}),
         ("rules/make.smk", "Makes one.", "Makes another.", set()),
         ("rules/make.smk", '"a.txt"', '"b.txt"', {"make"}),
@@ -135,10 +130,10 @@ def test_rules_that_rerun_after_a_change(
 @pytest.mark.parametrize(
     ("name", "old", "new", "reruns"),
     [
-        ("isotropy/papers/one/tables.py", "score(x)", "score(2 * x)", True),
-        ("isotropy/papers/one/tables.py", "DIGITS = 3", "DIGITS = 3  # of all", False),
+        ("replication/papers/one/tables.py", "score(x)", "score(2 * x)", True),
+        ("replication/papers/one/tables.py", "DIGITS = 3", "DIGITS = 3  # of all", False),
         ("isotropy/helper.py", "len(x)", "max(1, len(x))", True),
-        ("isotropy/papers/__init__.py", "", "import os\n", True),
+        ("replication/papers/__init__.py", "", "import os\n", True),
         ("isotropy/unseen.py", "X = 1", "X = 2", False),
     ],
 )
@@ -153,7 +148,7 @@ def test_code_parameter_depends_on_modules_loaded_by_name(
 
 def test_code_parameter_contains_module_names(small_checkout: Path) -> None:
     result = code_identity(small_checkout, "draw", [TABLES])
-    assert "isotropy/papers/one/tables.py" in result.files
+    assert "replication/papers/one/tables.py" in result.files
     assert (
         result.param()
         == f"{result.digest()} {TABLES}"
@@ -161,24 +156,12 @@ def test_code_parameter_contains_module_names(small_checkout: Path) -> None:
     )
 
 
-def test_rules_defined_in_a_loop_are_found(small_checkout: Path) -> None:
-    """They are the same rule under different names."""
-    first, other = (code_param(small_checkout, f"tables_{paper}") for paper in ("one", "other"))
-    assert first == other != code_param(small_checkout, "draw")
-    edit(small_checkout, "rules/make.smk", "Of one paper.", "Tables of one paper.")
-    assert code_param(small_checkout, "tables_one") == first
-    edit(small_checkout, "rules/make.smk", "        name:\n", "        threads: 2\n        name:\n")
-    assert code_param(small_checkout, "tables_one") != first
-    with pytest.raises(LookupError):
-        code_param(small_checkout, "figures_one")
-
-
 @pytest.mark.parametrize(
     ("module", "kind"),
     [
-        ("isotropy.papers.two", "of isotropy"),
+        ("replication.papers.two", "of isotropy"),
         ("os.path", "of isotropy"),
-        ("isotropy.job", "that can change results"),
+        ("replication.job", "that can change results"),
     ],
 )
 def test_invalid_module_names_are_rejected(small_checkout: Path, module: str, kind: str) -> None:
@@ -195,8 +178,8 @@ def test_syntax_error_names_the_file(small_checkout: Path) -> None:
 
 
 def test_load_accepts_only_modules_of_the_rule() -> None:
-    assert load("errors", ["isotropy.cli", "isotropy.errors"]).format_value("abc") == "'abc'"
-    for modules in ([], ["isotropy.cli"], 2 * ["isotropy.errors"]):
+    assert load("errors", ["replication.cli", "isotropy.errors"]).format_value("abc") == "'abc'"
+    for modules in ([], ["replication.cli"], 2 * ["isotropy.errors"]):
         with pytest.raises(IsotropyError, match="expected one module errors"):
             load("errors", modules)
 
@@ -216,88 +199,6 @@ def params(root: Path) -> dict[str, str]:
     return {rule: code_param(root, rule) for rule in rules(root)}
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout whose files a test may change temporarily (see `appended`)."""
-    return copy_checkout(tmp_path_factory.mktemp("code") / "checkout")
-
-
-@pytest.fixture(scope="module")
-def before(copy: Path) -> dict[str, str]:
-    return params(copy)
-
-
-@contextmanager
-def appended(path: Path, text: str) -> Iterator[None]:
-    """Append to a file; restore it at the end with its time, so that caches stay valid."""
-    data, stat = path.read_bytes(), path.stat()
-    path.write_bytes(data + text.encode())
-    try:
-        yield
-    finally:
-        path.write_bytes(data)
-        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-
-
-def rerun(copy: Path, before: dict[str, str], name: str, text: str) -> set[str]:
-    """Return the rules that rerun after text is appended to a file."""
-    with appended(copy / name, text):
-        return {rule for rule, param in params(copy).items() if before[rule] != param}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "isotropy/job.py",
-        "isotropy/provenance/verify_bundle.py",
-        "isotropy/metrics/silhouettes.py",
-        "isotropy/spec.py",
-    ],
-)
-def test_comments_rerun_nothing(copy: Path, before: dict[str, str], name: str) -> None:
-    assert len(before) >= 20
-    assert rerun(copy, before, name, '\n# a remark\n"""And one more."""\n') == set()
-
-
-@pytest.mark.parametrize("name", [*INFRASTRUCTURE, "isotropy.provenance.verify_bundle"])
-def test_changed_infrastructure_reruns_nothing(
-    copy: Path, before: dict[str, str], name: str
-) -> None:
-    """The change is visible in the code identity of rules that use the module."""
-    path = f"{name.replace('.', '/')}.py"
-    assert rerun(copy, before, path, "\nCHANGED = True\n") == set()
-    old = code_identity(copy, "summarize_run").infrastructure
-    with appended(copy / path, "\nCHANGED = True\n"):
-        new = code_identity(copy, "summarize_run").infrastructure
-    changed = [name for name in new if old[name] != new[name]]
-    assert changed == ([path] if name in INFRASTRUCTURE else [])
-
-
-def test_changed_metric_reruns_its_importers(copy: Path, before: dict[str, str]) -> None:
-    path = "isotropy/metrics/silhouettes.py"
-    importers = {rule for rule in before if path in code_identity(copy, rule).files}
-    assert {"optimize_embeddings", "finetune_model", "measure_layer"} <= importers
-    assert not {"fetch_source", "embed_tokens", "draw_figures_mickus2024"} & importers
-    assert rerun(copy, before, path, "\nCHANGED = True\n") == importers
-
-
-@pytest.mark.parametrize(
-    "name", ["files", "provenance.identity", "provenance.lineage", "scrub", "spec", "threads"]
-)
-def test_modules_that_rerun_every_rule(copy: Path, before: dict[str, str], name: str) -> None:
-    """Ids, lineages, specs and thread limits affect the outputs of each job."""
-    path = f"isotropy/{name.replace('.', '/')}.py"
-    assert rerun(copy, before, path, "\nCHANGED = True\n") == before.keys()
-
-
-def test_changed_templates_rerun_pages(copy: Path, before: dict[str, str]) -> None:
-    """Layout, style and scripts affect all pages; other templates only their own page."""
-    for name in ("site.html", "site.css", "site.js", "explore.uPlot.js"):
-        pages = rerun(copy, before, f"isotropy/report/{name}", "\n")
-        assert pages == {"write_pages"}, name
-    assert rerun(copy, before, "isotropy/report/overview.html", "\n") == set()
-
-
 def test_results_import_only_listed_names_from_infrastructure(project: Path) -> None:
     """Code that affects results imports only these names from infrastructure, none of which
     changes the content of outputs."""
@@ -311,28 +212,22 @@ def test_results_import_only_listed_names_from_infrastructure(project: Path) -> 
                     if isinstance(node, ast.Import):
                         imported |= {alias.name for alias in node.names} & INFRASTRUCTURE.keys()
     assert imported <= {
-        "isotropy.job.Job",
-        "isotropy.job.jobs",
+        "replication.job.Job",
+        "replication.job.jobs",
         "isotropy.errors.IsotropyError",
         "isotropy.errors.format_value",
         "isotropy.errors.suggest",
-        "isotropy.provenance.audit.GOOD",
-        "isotropy.provenance.audit.verify",
-        "isotropy.provenance.chain.Chain",
-        "isotropy.provenance.format.LEDGER",
-        "isotropy.provenance.format.ledger_bytes",
-        "isotropy.provenance.format.path_problem",
-        "isotropy.provenance.format.read_ledger",
-        "isotropy.provenance.record.Record",
-        "isotropy.provenance.record.read_record",
+        "replication.provenance.audit.GOOD",
+        "replication.provenance.audit.verify",
+        "replication.provenance.chain.Chain",
+        "replication.provenance.format.LEDGER",
+        "replication.provenance.format.ledger_bytes",
+        "replication.provenance.format.path_problem",
+        "replication.provenance.format.read_ledger",
+        "replication.provenance.record.Record",
+        "replication.provenance.record.read_record",
     }
-    assert "isotropy.job.Job" in imported
-
-
-def test_infrastructure_modules_exist_with_a_reason(project: Path) -> None:
-    for name, reason in INFRASTRUCTURE.items():
-        assert (project / f"{name.replace('.', '/')}.py").is_file(), name
-        assert len(reason.split()) >= 2
+    assert "replication.job.Job" in imported
 
 
 def test_no_result_depends_on_docstrings(project: Path) -> None:
@@ -341,15 +236,3 @@ def test_no_result_depends_on_docstrings(project: Path) -> None:
         for name in code_identity(project, rule).files:
             text = (project / name).read_text("utf8")
             assert not re.search(r"\b(__doc__|getdoc)\b", text), name
-
-
-def test_modules_are_parsed_once(project: Path) -> None:
-    """Syntax trees are cached across rules, because the workflow is parsed before a run and in each
-    job."""
-    for cached in (code._read, code._tree, code._imports, code._digest):
-        cached.cache_clear()
-    assert len(params(project)) >= 20
-    modules = sum(1 for path in project.rglob("*.py") if ".venv" not in path.parts)
-    for cached in (code._tree, code._imports, code._digest):
-        assert 0 < cached.cache_info().misses <= modules
-        assert cached.cache_info().hits > 0

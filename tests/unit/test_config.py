@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from isotropy.errors import IsotropyError
-from isotropy.prepare.spec import SentencesSpec
-from isotropy.workflow.config import load_study, read_configuration
+from replication.plan.config import load_study, read_configuration
+from replication.prepare.spec import SentencesSpec
 
 
 @pytest.fixture

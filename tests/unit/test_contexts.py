@@ -10,10 +10,12 @@ import pytest
 import safetensors.numpy
 from scipy import stats
 
-from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
-from isotropy.geometry.contexts import Contexts, measure_contexts
-from isotropy.geometry.sentences import (
+from isotropy.metrics.contextuality import cosine_between, self_similarity
+from isotropy.metrics.cosines import mean_cosine, type_cosines
+from replication.embed.layers import TOKENS, layer_file
+from replication.geometry.contexts import Contexts, measure_contexts
+from replication.geometry.sentences import (
     Sentences,
     first_occurrences,
     occurrences,
@@ -21,8 +23,8 @@ from isotropy.geometry.sentences import (
     read_token_vectors,
     split_words,
 )
-from isotropy.geometry.spec import ContextsSpec, StaticWordsSpec
-from isotropy.geometry.static_words import (
+from replication.geometry.spec import ContextsSpec, StaticWordsSpec
+from replication.geometry.static_words import (
     Benchmark,
     StaticWords,
     benchmark_cosines,
@@ -30,9 +32,7 @@ from isotropy.geometry.static_words import (
     measure_layers,
     static_words,
 )
-from isotropy.metrics.contextuality import cosine_between, self_similarity
-from isotropy.metrics.cosines import mean_cosine, type_cosines
-from isotropy.sources.vectors import StaticVectors
+from replication.sources.vectors import StaticVectors
 
 SPEC = ContextsSpec(
     paper="ethayarajh2019",

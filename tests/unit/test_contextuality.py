@@ -196,17 +196,6 @@ def test_words_with_degenerate_occurrences() -> None:
     assert first_components(cloud, words, centred=True)[1] == pytest.approx([0, 0])
 
 
-@pytest.mark.parametrize("unit", [1e-160, 1e150])
-def test_scale_does_not_change_values(unit: float) -> None:
-    assert self_similarity(X * unit, WORDS).values == pytest.approx(
-        self_similarity(X, WORDS).values, nan_ok=True
-    )
-    for scaled, plain in zip(
-        explainable_variance(X * unit, WORDS), explainable_variance(X, WORDS), strict=True
-    ):
-        assert scaled == pytest.approx(plain, nan_ok=True, abs=1e-9)
-
-
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(1, 12))
 def test_properties(seed: int, n: int, d: int) -> None:

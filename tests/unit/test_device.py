@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isotropy import gpus
+from replication import gpus
 
 LOCKING_PROGRAM = """
 import sys, time

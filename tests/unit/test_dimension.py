@@ -369,15 +369,6 @@ def test_points_that_centring_would_merge_stay_distinct(copies: int) -> None:
     assert lid_mle(low, 20) == pytest.approx(lid_mle(low.astype(np.float64), 20), rel=1e-4)
 
 
-@pytest.mark.parametrize("exponent", [25, -25])
-def test_scale_beyond_the_float_range_of_squares(exponent: int) -> None:
-    X = (BALL * 10.0**exponent).astype(np.float32)
-    assert two_nn(X) == pytest.approx(two_nn(BALL), rel=1e-4)
-    assert lid_mle(X, 30, metric="cosine") == pytest.approx(
-        lid_mle(BALL, 30, metric="cosine"), rel=1e-4
-    )
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_lattice_has_no_two_nn(dtype: type) -> None:
     """Both neighbours are equally far, but for rounding, also where it is turned, moved or scaled;

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.metrics import isoscore, isoscore_from_covariance, silhouette
+from isotropy.metrics import isoscore, isoscore_from_covariance
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
 D = 16
@@ -94,24 +94,6 @@ def test_isoscore_with_an_outlier_is_not_negative(n: int, d: int, far: float) ->
         X = np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
         X[0] *= far
         assert 0 <= isoscore(X) < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("labels", "error", "message"),
-    [
-        ([0, 1, None, 1, 0, 0], ValueError, "1 of 6 labels are missing"),
-        (["a", "b", None, None, "b", "a"], ValueError, "2 of 6 labels are missing"),
-        (["a", "b", float("nan"), "a", "b", "a"], ValueError, "1 of 6 labels are missing"),
-        (np.array([["a", "b"]] * 6, dtype=object), TypeError, "matrix must be numeric, got object"),
-        (np.array([0, "b", 1, "a", 0, 0], dtype=object), TypeError, "labels must be of one type"),
-    ],
-)
-def test_missing_labels_are_counted_in_the_error(
-    labels: object, error: type[Exception], message: str
-) -> None:
-    """The error has the number of missing labels, or the unsuitable type."""
-    with pytest.raises(error, match=message):
-        silhouette(np.random.default_rng(0).normal(size=(6, 3)), labels)
 
 
 def test_torch_func_grad_and_vmap() -> None:

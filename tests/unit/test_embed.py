@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from isotropy.device import pick_device
-from isotropy.embed.batches import batches
-from isotropy.embed.sentence_encoder import SentenceEncoder, embed
-from isotropy.embed.words import look_up
 from isotropy.errors import IsotropyError
-from isotropy.sources.encoder import Encoder
-from isotropy.sources.fetched import read_fetched
-from isotropy.sources.formats import read_rows
-from isotropy.sources.vectors import StaticVectors
+from isotropy.models.batches import batches
+from isotropy.models.encoder import Encoder
+from isotropy.models.sentence_encoder import SentenceEncoder, embed
+from replication.embed.words import look_up
+from replication.sources.fetched import read_fetched
+from replication.sources.formats import read_rows
+from replication.sources.vectors import StaticVectors
 
 MINILM = Encoder(pooling="mean", normalize=True, max_length=256)
 
@@ -58,7 +58,7 @@ def test_workers_and_parts_do_not_change_a_bit(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_one_part, _ = embed(encoder, texts, token_budget=512, workers=1, work=tmp_path / "a")
-    monkeypatch.setattr("isotropy.embed.sentence_encoder.TEXTS_PER_PART", 40)
+    monkeypatch.setattr("isotropy.models.sentence_encoder.TEXTS_PER_PART", 40)
     parts, _ = embed(encoder, texts, token_budget=512, workers=3, work=tmp_path / "b")
     assert in_one_part.tobytes() == parts.tobytes()
     # Resumed with one part missing: only this part is computed.

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from isotropy.claims import estimate as estimates
-from isotropy.claims.estimate import CORRELATIONS, Estimate
-from isotropy.claims.spec import ALPHA
+from replication.claims import estimate as estimates
+from replication.claims.estimate import CORRELATIONS, Estimate
+from replication.claims.spec import ALPHA
 
 VALUES = np.array([0.31, 0.42, 0.38, 0.45, 0.29])
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.extension import ResolvedExtension, UserModel
-from isotropy.papers.registry import KEYS
-from isotropy.sources.registry import load_registry
-from isotropy.workflow.config import Study, load_study, read_configuration
-from isotropy.workflow.plan import Plan
+from replication.extension import ResolvedExtension, UserModel
+from replication.papers.registry import KEYS
+from replication.plan.config import Study, load_study, read_configuration
+from replication.plan.plan import Plan
+from replication.sources.registry import load_registry
 
 
 def study(project: Path, *models: str, **fields: Any) -> Study:

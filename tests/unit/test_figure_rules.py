@@ -13,11 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation, Text
 
-from isotropy.figures.draw import CARD, looks
-from isotropy.figures.names import MOST_DIRECT, is_line, name_lines, space_names
-from isotropy.figures.style import COLOURS, use_style
-from isotropy.palette import PLACES, STATUS
-from isotropy.papers.registry import papers
+from replication.figures.draw import CARD, looks
+from replication.figures.names import MOST_DIRECT, is_line, name_lines, space_names
+from replication.figures.style import COLOURS, use_style
+from replication.palette import PLACES, STATUS
 from tests.unit.entries import FIGURES
 
 WIDE, NARROW = 1076 / 96, 510 / 96
@@ -80,10 +79,6 @@ def assert_rules(name: str, figure: Figure) -> None:
     for row in rows.values():
         sizes = np.array([axes.get_position().size for axes in row])
         assert np.ptp(sizes, axis=0) == pytest.approx(0, abs=0.01)
-
-
-def test_the_overview_shows_cards() -> None:
-    assert [paper.lead for paper in papers()] == [f"{paper.key}/card" for paper in papers()]
 
 
 def test_looks_are_the_same_in_all_figures_and_differ_in_each() -> None:

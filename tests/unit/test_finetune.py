@@ -18,25 +18,24 @@ from safetensors import safe_open
 from sklearn.metrics import silhouette_score
 from transformers import AutoModelForQuestionAnswering
 
-from isotropy.embed.deviations import PUBLISHED, encoder_deviations
 from isotropy.errors import IsotropyError
-from isotropy.finetune import train as loop
-from isotropy.finetune.batch_enhancement import BatchClustering
-from isotropy.finetune.data import Inputs, TaskData, collate, read_task_data
-from isotropy.finetune.measure import Reader, measure, probes, projection
-from isotropy.finetune.model import load_model, load_tokenizer, task_loss
-from isotropy.finetune.question_answering import Window, best_answers, exact_match, f1, windows
-from isotropy.finetune.scores import answer_scores, classification_scores, regression_scores
-from isotropy.finetune.spec import GeometrySettings, Method
-from isotropy.finetune.train import finetune, make_penalty
-from isotropy.prepare.datasets import prepare_sentences
-from isotropy.prepare.spec import SentencesSpec
-from isotropy.prepare.table import Dataset, write_items
-from isotropy.sources.formats import read_rows
-from isotropy.sources.registry import Source, load_registry
 from isotropy.transforms import ClusterBasedEnhancement
-from isotropy.workflow.config import load_study, read_configuration
-from isotropy.workflow.plan import Plan
+from replication.finetune import train as loop
+from replication.finetune.batch_enhancement import BatchClustering
+from replication.finetune.data import Inputs, TaskData, collate, read_task_data
+from replication.finetune.measure import Reader, measure, probes, projection
+from replication.finetune.model import load_model, load_tokenizer, task_loss
+from replication.finetune.question_answering import Window, best_answers, exact_match, f1, windows
+from replication.finetune.scores import answer_scores, classification_scores, regression_scores
+from replication.finetune.spec import GeometrySettings, Method
+from replication.finetune.train import finetune, make_penalty
+from replication.plan.config import load_study, read_configuration
+from replication.plan.plan import Plan
+from replication.prepare.datasets import prepare_sentences
+from replication.prepare.spec import SentencesSpec
+from replication.prepare.table import Dataset, write_items
+from replication.sources.formats import read_rows
+from replication.sources.registry import Source, load_registry
 from tests.unit.factories import ISTAR, TRAINING, learnable_inputs, tiny
 from tests.unit.factories import finetune_spec as spec
 from tests.unit.interruption import interrupted_at
@@ -368,17 +367,6 @@ def test_runs_follow_from_the_configuration(project: Path) -> None:
     ):
         with pytest.raises(ValueError, match="I-STAR has strength and zeta"):
             Method.model_validate(broken)
-
-
-def test_published_encoder_settings_equal_the_registry(project: Path) -> None:
-    sources = load_registry(project / "config/sources").sources
-    for name, encoder in PUBLISHED.items():
-        assert sources[name].encoder == encoder
-        assert encoder_deviations(name, encoder) == []
-    changed = PUBLISHED["all-MiniLM-L6-v2"].model_copy(update={"pooling": "cls"})
-    assert encoder_deviations("all-MiniLM-L6-v2", changed) == [
-        "all-MiniLM-L6-v2: pooling is cls, published as mean"
-    ]
 
 
 def test_spec_sets_layers_of_the_penalty_and_padding() -> None:

@@ -17,29 +17,29 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import r2_score, silhouette_score
 from sklearn.preprocessing import StandardScaler
 
-from isotropy.embed.deviations import precision_deviations
-from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
-from isotropy.geometry.layers import (
+from isotropy.metrics.dimension import lid_mle, lid_mle_estimates, lid_mle_samples
+from isotropy.metrics.isoscores import isoscore
+from isotropy.metrics.unbiased import isoscore_unbiased
+from replication.embed.deviations import precision_deviations
+from replication.embed.layers import TOKENS, layer_file
+from replication.geometry.layers import (
     count_clusters,
     measure_layer,
     pictures,
     position_variance_share,
     principal_axes,
 )
-from isotropy.geometry.lid import POINTS_PER_TYPE, _rank_within_type, lid_by_type, lid_scores
-from isotropy.geometry.spec import Clustering, LayerSpec, Lid
-from isotropy.geometry.swiss_roll import roll
-from isotropy.geometry.token_types import (
+from replication.geometry.lid import POINTS_PER_TYPE, _rank_within_type, lid_by_type, lid_scores
+from replication.geometry.spec import Clustering, LayerSpec, Lid
+from replication.geometry.swiss_roll import roll
+from replication.geometry.token_types import (
     TypedCloud,
     is_massive,
     read_typed_cloud,
     standardized,
     varied,
 )
-from isotropy.metrics.dimension import lid_mle, lid_mle_estimates, lid_mle_samples
-from isotropy.metrics.isoscores import isoscore
-from isotropy.metrics.unbiased import isoscore_unbiased
 
 CLUSTERING = Clustering(
     k_max=5, sample_size=None, threshold=0.1, n_components=None, n_init=1, max_iter=300

@@ -16,16 +16,16 @@ from transformers import (
 )
 
 from isotropy.errors import IsotropyError
-from isotropy.finetune.data import TaskData, collate, read_task_data
-from isotropy.finetune.measure import Reader, measure
-from isotropy.finetune.model import load_model, load_tokenizer, task_loss
-from isotropy.finetune.spec import FinetuneSpec, Method
-from isotropy.finetune.train import finetune
 from isotropy.losses import IStarLoss
-from isotropy.prepare.datasets import prepare_sentences
-from isotropy.prepare.spec import SentencesSpec
-from isotropy.prepare.table import write_items
-from isotropy.sources.rows import Row
+from replication.finetune.data import TaskData, collate, read_task_data
+from replication.finetune.measure import Reader, measure
+from replication.finetune.model import load_model, load_tokenizer, task_loss
+from replication.finetune.spec import FinetuneSpec, Method
+from replication.finetune.train import finetune
+from replication.prepare.datasets import prepare_sentences
+from replication.prepare.spec import SentencesSpec
+from replication.prepare.table import write_items
+from replication.sources.rows import Row
 from tests import synthetic_models as models
 from tests.synthetic_texts import Writer
 from tests.unit.factories import finetune_spec

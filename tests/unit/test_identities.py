@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotropy.claims.evaluate import evaluate
-from isotropy.claims.read import read_claims
 from isotropy.metrics import (
     cosine_to_ones,
     hinged_triplet_objective,
@@ -23,8 +21,10 @@ from isotropy.metrics import (
     triplet_objective,
     variance_by_pairs,
 )
-from isotropy.papers.mickus2024.tables import nested_classes
-from isotropy.papers.registry import paper
+from replication.claims.evaluate import evaluate
+from replication.claims.read import read_claims
+from replication.papers.mickus2024.tables import nested_classes
+from replication.papers.registry import paper
 
 
 @settings(max_examples=40)

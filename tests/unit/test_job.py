@@ -20,12 +20,11 @@ import torch
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, read_json, write_json
-from isotropy.job import Job, jobs
-from isotropy.locks import LOCK, lock_file
-from isotropy.provenance.audit import verify
-from isotropy.provenance.environment import packages
-from isotropy.provenance.lineage import Lineage
-from isotropy.provenance.record import read_record
+from replication.job import Job, jobs
+from replication.provenance.audit import verify
+from replication.provenance.environment import packages
+from replication.provenance.lineage import Lineage
+from replication.provenance.record import read_record
 from tests.unit.jobs import RULE, Named, NoteSpec, snakemake_object, states, write_note
 
 
@@ -43,7 +42,7 @@ def test_record_describes_the_job(run: Path) -> None:
     code = record["code"]
     assert code["files"].keys() == code["sha256"].keys()
     assert f"scripts/prepare/{RULE}.py" in code["files"]
-    assert "isotropy/job.py" in code["infrastructure"]
+    assert "replication/job.py" in code["infrastructure"]
     assert not code["files"].keys() & code["infrastructure"].keys()
     assert (record["format"], code["modules"]) == (4, [])
     environment = record["environment"]
@@ -91,45 +90,6 @@ def test_job_with_several_results_writes_a_record_each(run: Path, project: Path)
     assert 0 < total < time.process_time() + 0.1
 
 
-def test_work_on_finished_results_is_kept_until_all_are_made(run: Path, project: Path) -> None:
-    """Snakemake removes the first result if the second fails: the next job continues its work."""
-    given = snakemake_object(project, "both")
-    parts = [
-        {"stem": stem, "spec": {"text": stem}, "inputs": {}, "wildcards": {"seed": stem}}
-        for stem in ("first", "second")
-    ]
-    given.params.spec = json.dumps([part | {"rule": RULE} for part in parts])
-    names = {"note": "txt", "record": "record.json"}
-    given.output = Named(
-        {n: [f"results/{p['stem']}.{end}" for p in parts] for n, end in names.items()}.items()
-    )
-
-    first_lock = Path("results/.first.work") / LOCK
-
-    def make(failing: str) -> None:
-        for job in jobs(given, NoteSpec):
-            with job, job.write("note") as path:
-                job.work.mkdir(parents=True, exist_ok=True)
-                (job.work / "progress").touch()
-                if job.spec.text == "second":  # the first is not shown as running any more
-                    with first_lock.open() as stream:
-                        lock_file(stream, wait=False)
-                if job.spec.text == failing:
-                    raise IsotropyError("no")
-                path.write_text(job.spec.text)
-
-    with pytest.raises(SystemExit):
-        make(failing="second")
-    assert sorted(path.parts[1] for path in Path("results").rglob("progress")) == [
-        ".first.work",
-        ".second.work",
-    ]
-    make(failing="none")
-    assert not list(Path("results").glob(".*.work"))
-    record = read_record(Path("results/first.record.json"))
-    assert (record.rule, record.wildcards) == (RULE, {"seed": "first"})
-
-
 def test_one_of_several_results_can_be_made_alone(run: Path, project: Path) -> None:
     """With the spec of one result, as in `isotropy audit rerun`."""
     (job,) = jobs(snakemake_object(project, "alone", "text"), NoteSpec)
@@ -141,7 +101,9 @@ def test_one_of_several_results_can_be_made_alone(run: Path, project: Path) -> N
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
 def test_peak_memory_excludes_the_parent_process() -> None:
     """Unlike `getrusage`, which includes the memory of the process that started it."""
-    small = "from isotropy.provenance.environment import peak_memory_bytes as peak; print(peak())"
+    small = (
+        "from replication.provenance.environment import peak_memory_bytes as peak; print(peak())"
+    )
     start = f"subprocess.run([sys.executable, '-c', {small!r}], check=True)"
     program = f"import subprocess, sys; held = b'x' * 10**9; {start}"
     done = subprocess.run(
@@ -286,7 +248,7 @@ def test_thread_limit_applies_to_torch_loaded_later(project: Path) -> None:
     """Also without Snakemake, a job that imports torch itself uses its number of threads; another
     number would change last digits."""
     code = (
-        "from isotropy.threads import limit_threads\n"
+        "from replication.threads import limit_threads\n"
         "limits = limit_threads(1)\n"
         "import torch\n"
         "print(torch.get_num_threads())"

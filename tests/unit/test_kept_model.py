@@ -19,21 +19,21 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json
-from isotropy.finetune.kept_model import score_intervals
-from isotropy.finetune.question_answering import best_answers, exact_match, windows
-from isotropy.finetune.scores import classification_scores, regression_scores
-from isotropy.finetune.spec import FinetuneFacts, Method
-from isotropy.job import Job, Lineage
-from isotropy.prepare.datasets import prepare_sentences
-from isotropy.prepare.spec import SentencesSpec
-from isotropy.prepare.table import Dataset, write_items
-from isotropy.provenance.audit import identify
-from isotropy.provenance.code import code_param
-from isotropy.provenance.record import read_record
-from isotropy.sources.own.models import entry_from_folder
-from isotropy.workflow.config import load_study, read_configuration
-from isotropy.workflow.costs import CostModel, read_rates
-from isotropy.workflow.plan import Plan
+from replication.finetune.kept_model import score_intervals
+from replication.finetune.question_answering import best_answers, exact_match, windows
+from replication.finetune.scores import classification_scores, regression_scores
+from replication.finetune.spec import FinetuneFacts, Method
+from replication.job import Job, Lineage
+from replication.plan.config import load_study, read_configuration
+from replication.plan.costs import CostModel, read_rates
+from replication.plan.plan import Plan
+from replication.prepare.datasets import prepare_sentences
+from replication.prepare.spec import SentencesSpec
+from replication.prepare.table import Dataset, write_items
+from replication.provenance.audit import identify
+from replication.provenance.code import code_param
+from replication.provenance.record import read_record
+from replication.sources.own.models import entry_from_folder
 from tests.unit.factories import ISTAR, finetune_spec
 from tests.unit.jobs import Named, NoteSpec, audit, snakemake_object
 from tests.unit.test_heads import rows
@@ -77,7 +77,7 @@ def keep(project: Path, model: Path, task: str, method: Method) -> FinetuneFacts
     spec = finetune_spec(method, max_length=64).model_copy(update={"metric": metric[task]})
     suffixes = {n: f".{n}.parquet" for n in ("steps", "layers", "points")} | {"run": ".json"}
     suffixes |= {"model": ".model", "record": ".record.json"}
-    rule, writer = "finetune_and_keep_model", "isotropy.finetune.kept_model"
+    rule, writer = "finetune_and_keep_model", "replication.finetune.kept_model"
     snakemake = SimpleNamespace(
         rule=rule,
         params=SimpleNamespace(spec=spec.canonical(), code=code_param(project, rule, writer)),

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from isotropy.errors import IsotropyError
-from isotropy.provenance.format import LEDGER, read_ledger
-from isotropy.provenance.ledger import append_job, append_run, last_run
+from replication.provenance.format import LEDGER, read_ledger
+from replication.provenance.ledger import append_job, append_run, last_run
 
 RECORD = Path("results/0.record.json")
 

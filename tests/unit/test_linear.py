@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers.pytorch_utils import Conv1D
 
-from isotropy.embed import linear
-from isotropy.embed.linear import use_onednn_where_faster
 from isotropy.metrics import matmul
+from isotropy.models import linear
+from isotropy.models.linear import use_onednn_where_faster
 
 if not torch.backends.mkldnn.is_available():
     pytest.skip("this build of torch has no oneDNN", allow_module_level=True)

@@ -20,14 +20,14 @@ from transformers import (
 )
 from typer.testing import CliRunner
 
-from isotropy.cli import app
-from isotropy.embed.loading import load_weights
-from isotropy.embed.sentence_encoder import SentenceEncoder
 from isotropy.errors import IsotropyError
-from isotropy.finetune.model import load_model
-from isotropy.sources.encoder import Encoder
-from isotropy.sources.layout import read_layout
-from isotropy.sources.own.models import entry_from_folder
+from isotropy.models.encoder import Encoder
+from isotropy.models.layout import read_layout
+from isotropy.models.loading import load_weights
+from isotropy.models.sentence_encoder import SentenceEncoder
+from replication.cli import app
+from replication.finetune.model import load_model
+from replication.sources.own.models import entry_from_folder
 from tests.unit.tiny_models import sentences, write_tiny_bert
 
 CPU = torch.device("cpu")
@@ -93,14 +93,6 @@ def test_weights_of_another_model_are_refused(case: str, tmp_path: Path) -> None
     )
     assert result.exit_code == 2
     assert re.search(message, " ".join(result.output.split()))
-
-
-def test_names_of_models_with_a_head_are_read(tmp_path: Path) -> None:
-    folder = write_tiny_bert(tmp_path / "model")
-    expected = load_file(folder / "model.safetensors")
-    rename(folder, prefixed("bert."))
-    for name, value in load_weights(AutoModel, folder).model.state_dict().items():
-        assert torch.equal(value, expected[name])
 
 
 @pytest.mark.parametrize("kind", ["bert", "mpnet"])

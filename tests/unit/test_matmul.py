@@ -29,21 +29,6 @@ def test_symmetric_products_equal_torch(
         assert (obtained - expected).abs().max() < tolerance * expected.abs().max()
 
 
-def test_onednn_product_equals_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code path of AMD processors with AVX-512, with and without `out`, and with strided
-    input."""
-    if not torch.backends.mkldnn.is_available():
-        pytest.skip("this build of torch has no oneDNN")
-    draws = torch.Generator().manual_seed(0)
-    x, y = torch.randn(30, 48, generator=draws), torch.randn(48, 20, generator=draws).T
-    monkeypatch.setattr(matmul, "onednn_is_faster", lambda: True)
-    out = torch.empty(30, 20)
-    assert torch.allclose(matmul.product(x, y, out=out), x @ y.T, atol=1e-5)
-    assert torch.allclose(out, x @ y.T, atol=1e-5)
-    assert torch.allclose(matmul.product(x, y), x @ y.T, atol=1e-5)
-    assert torch.equal(matmul.product(x.double(), y.double()), x.double() @ y.double().T)
-
-
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_rounds_meet_each_pair_once(n: int) -> None:
     all_pairs = []

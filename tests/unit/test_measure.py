@@ -17,11 +17,8 @@ import pytest
 from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
-from isotropy.cli import app
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
-from isotropy.measurement import clouds, scores
-from isotropy.measurement.arrays import open_file
 from isotropy.metrics import (
     explainable_variance,
     isoscore,
@@ -35,8 +32,11 @@ from isotropy.metrics import (
     two_nn,
     type_cosines,
 )
+from isotropy.read import clouds, scores
+from isotropy.read.arrays import open_file
 from isotropy.transform_files import load_transform
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
+from replication.cli import app
 
 
 @pytest.fixture
@@ -279,25 +279,6 @@ def test_output_files_hold_the_printed_values(cloud: np.ndarray) -> None:
     assert record["result"]["rows"] == [row]
     assert record["options"]["inputs"] == ["x.npy"]
     assert record["environment"]["packages"]["numpy"] == np.__version__
-
-
-def test_a_terminal_of_any_width_shows_every_number(
-    cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    np.save("x.npy", cloud)
-    (row,) = rows("x.npy")
-    for width in (40, 80, 200):
-        monkeypatch.setenv("COLUMNS", str(width))
-        shown = measure("x.npy").stdout
-        assert max(map(len, shown.splitlines())) <= max(width, 60)
-        for name in ("isoscore", "mean_cosine", "two_nn", "lid_mle"):
-            assert f"{row[name]:.4g}" in shown
-
-
-def test_list_of_metrics_is_printed(cloud: np.ndarray) -> None:
-    shown = measure("x.npy", "--metrics", "list").stdout
-    assert "silhouette" in shown
-    assert "(needs --labels)" in shown
 
 
 def test_a_row_with_nan_is_named(cloud: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,14 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 from transformers import (
-    AutoConfig,
     AutoModel,
-    AutoModelForSeq2SeqLM,
     AutoTokenizer,
     PreTrainedTokenizerFast,
-    T5EncoderModel,
 )
 
-from isotropy.embed.sentence_encoder import max_input_tokens
 from isotropy.errors import IsotropyError
-from isotropy.measurement.models import Embedded, ModelOptions, embed_texts
-from isotropy.sources.own.models import entry_from_folder
+from isotropy.models.hidden_states import Embedded, ModelOptions, embed_texts
+from replication.sources.own.models import entry_from_folder
 from tests.unit.tiny_architectures import ARCHITECTURES, ENCODER_DECODER, T5, write_tiny_model
 from tests.unit.tiny_models import changed_config, sentences
 
@@ -39,11 +34,6 @@ ENCODER_DECODERS = [
     if fields is T5 or ENCODER_DECODER.items() <= fields.items() or kind == "prophetnet"
 ]
 DEPEND_ON_PADDING = ["convbert", "fnet", "funnel", "nystromformer"]
-UNLIMITED = ["bloom", "funnel", "longt5", "mt5", "t5", "umt5", "xlnet"]
-ROTARY_OR_SINUSOIDAL = [
-    *("gemma", "gpt_neox", "llama", "m2m_100", "mistral", "modernbert"),
-    *("prophetnet", "qwen2", "qwen3"),
-]
 """They can read more than they were trained for."""
 
 
@@ -90,19 +80,6 @@ def test_hidden_layers_equal_those_of_single_texts(
     assert result.model["weights"]["missing"] == []
 
 
-@pytest.mark.parametrize("kind", [k for k in ARCHITECTURES if k not in UNLIMITED])
-def test_longest_text_is_known(kind: str, folders: dict[str, Path]) -> None:
-    """The longest text is read, and a longer one is not, unless positions are computed."""
-    model = text_model(kind, folders[kind])
-    longest = max_input_tokens(AutoConfig.from_pretrained(folders[kind]))
-    assert 36 < longest <= 40
-    with torch.inference_mode():
-        model(input_ids=torch.full((1, longest), 7))
-        if kind not in ROTARY_OR_SINUSOIDAL:
-            with pytest.raises((IndexError, RuntimeError, ValueError)):
-                model(input_ids=torch.full((1, longest + 1), 7))
-
-
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_add_reads_two_texts_first(kind: str, folders: dict[str, Path]) -> None:
     if kind in [*ENCODER_DECODERS, "clip", "siglip"]:
@@ -121,26 +98,6 @@ def test_layer_without_a_vector_per_token_is_refused(
 ) -> None:
     with pytest.raises(IsotropyError, match="layer 2 has not one vector per token"):
         embedded(folders["funnel"], tmp_path / "w", layers=["2"])
-
-
-def test_encoder_alone_and_complete_model_give_the_same(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
-    """As sentence-t5 stores only the encoder."""
-    config = AutoConfig.from_pretrained(folders["t5"])
-    torch.manual_seed(0)
-    model = AutoModelForSeq2SeqLM.from_config(config)
-    vectors: list[np.ndarray] = []
-    for name, saved in (("complete", model), ("encoder", T5EncoderModel(config))):
-        folder = write_tiny_model("t5", tmp_path / name)
-        if name == "encoder":
-            saved.load_state_dict(model.state_dict(), strict=False)
-        saved.save_pretrained(folder)
-        cloud = embedded(folder, tmp_path / f"{name}-work").clouds[0]
-        vectors.append(cloud.rows(np.arange(len(TEXTS))))
-        with pytest.raises(IsotropyError, match=r"is an encoder-decoder"):
-            entry_from_folder(folder, "mine", None, None)
-    assert np.array_equal(*vectors)
 
 
 def test_token_types_of_the_tokenizer_are_used(tmp_path: Path) -> None:
@@ -162,26 +119,6 @@ def test_token_types_of_the_tokenizer_are_used(tmp_path: Path) -> None:
         ]
     (cloud,) = embedded(folder, tmp_path / "w").clouds
     assert np.abs(cloud.rows(np.arange(len(TEXTS))) - np.stack(expected)).max() < 5e-6
-
-
-def test_block_sparse_attention_is_refused(tmp_path: Path) -> None:
-    folder = write_tiny_model("big_bird", tmp_path / "m", attention_type="block_sparse")
-    with pytest.raises(IsotropyError, match=r"set attention_type to .original_full. in config"):
-        embedded(folder, tmp_path / "w")
-
-
-def test_safetensors_are_read_before_gguf(folders: dict[str, Path], tmp_path: Path) -> None:
-    folder = shutil.copytree(folders["bert"], tmp_path / "m")
-    (folder / "a.gguf").write_bytes(b"GGUF of another model")
-    rows = [
-        embedded(f, tmp_path / f.name).clouds[0].rows(np.arange(5))
-        for f in (folder, folders["bert"])
-    ]
-    assert np.array_equal(*rows)
-    (folder / "model.safetensors").unlink()
-    (folder / "b.gguf").write_bytes(b"GGUF of another model")
-    with pytest.raises(IsotropyError, match=r"expected one GGUF file, got a\.gguf, b\.gguf"):
-        embedded(folder, tmp_path / "two")
 
 
 def test_prompt_ending_in_a_blank_takes_no_token_of_the_text(tmp_path: Path) -> None:

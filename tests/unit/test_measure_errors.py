@@ -19,7 +19,7 @@ import pytest
 from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
-from isotropy.cli import app
+from replication.cli import app
 from tests.unit.tiny_models import changed_config, sentences, write_tiny_bert
 
 X = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)

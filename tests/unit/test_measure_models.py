@@ -14,9 +14,9 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from isotropy.errors import IsotropyError
-from isotropy.measurement.models import Embedded, ModelOptions, embed_texts, read_layout
 from isotropy.measurement.run import Request, Result, run
 from isotropy.metrics import isoscore, self_similarity, type_cosines
+from isotropy.models.hidden_states import Embedded, ModelOptions, embed_texts, read_layout
 from tests.unit.hub import REVISION, Hub, use
 from tests.unit.tiny_models import sentences, write_tiny_bert
 

@@ -17,11 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from typer.testing import CliRunner, Result
 
-from isotropy.cli import app
 from isotropy.errors import IsotropyError
-from isotropy.measurement.arrays import open_file
-from isotropy.measurement.columns import abbreviate
 from isotropy.metrics import isoscore, silhouette
+from isotropy.read.arrays import open_file
+from replication.cli import app
 from tests.unit.test_measure_errors import assert_refused
 
 N = 60
@@ -293,11 +292,6 @@ def test_arrays_of_an_archive_are_layers(tmp_path: Path, monkeypatch: pytest.Mon
     assert document["notes"] == ["x.npz: arrays (n, d) are first, second; left out: y"]
     (row,) = json.loads(measure("x.npz", "--json", "--layers", "second").stdout)["rows"]
     assert row == document["rows"][1]
-
-
-def test_names_are_abbreviated_without_loss() -> None:
-    assert abbreviate(["x0", "x1", "x2", "x4", "y", "z1", "z2"]) == "x0…x2, x4, y, z1, z2"
-    assert abbreviate([]) == ""
 
 
 def write_random(name: str, values: np.ndarray, names: list[str] | None) -> None:

@@ -13,11 +13,11 @@ from IsoScore import IsoScore as published_package
 from sklearn.metrics import silhouette_score
 
 from isotropy.errors import IsotropyError
-from isotropy.optimize import optimize as module
-from isotropy.optimize.controls import control_items
-from isotropy.optimize.descent import Classifier, Items
-from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import Control, Evaluation
+from replication.optimize import optimize as module
+from replication.optimize.controls import control_items
+from replication.optimize.descent import Classifier, Items
+from replication.optimize.optimize import optimize
+from replication.optimize.spec import Control, Evaluation
 from tests.unit.factories import DIRECT
 from tests.unit.factories import optimize_spec as spec
 from tests.unit.interruption import interrupted_at

@@ -12,14 +12,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 from transformers import AutoModel
 from typer.testing import CliRunner
 
-from isotropy.cli import app
-from isotropy.sources.fetch import FetchSpec, fetch
-from isotropy.sources.registry import LOCAL, Registry, load_registry
-from isotropy.workflow.config import load_study, read_configuration
+from replication.cli import app
+from replication.plan.config import load_study, read_configuration
+from replication.sources.fetch import FetchSpec, fetch
+from replication.sources.registry import LOCAL, Registry, load_registry
 from tests.unit.hub import REVISION, Hub, use
 from tests.unit.tiny_models import changed_config, sentences, write_tiny_bert
 
@@ -406,21 +405,6 @@ def test_unusual_labels_and_lines_are_read(checkout_folder: Path) -> None:
         fetched(name, checkout_folder)
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.json"])
-def test_semicolons_tabs_and_json_arrays_are_read(checkout_folder: Path, name: str) -> None:
-    """Such files, each with a text of 200,000 characters, are added, and fetched by the
-    workflow.
-    """
-    frame = pd.DataFrame({"t": [*TEXTS[:-1], "long " * 40_000], "y": [0, 1] * 20})
-    if name == "x.json":
-        frame.to_json(name, orient="records")
-    else:
-        frame.to_csv(name, index=False, sep="\t" if name == "x.tsv" else ";")
-    assert "40 rows, 40 different texts" in run("add", name, "--text", "t", "--label", "y")
-    fetched("x", checkout_folder)
-    run("add", name, "--text", "t", "--replace")
-
-
 def test_recorded_spec_does_not_contain_the_folder(checkout_folder: Path, tiny: Path) -> None:
     """The same files in another folder are the same source."""
     run("add", str(tiny))
@@ -433,20 +417,3 @@ def test_recorded_spec_does_not_contain_the_folder(checkout_folder: Path, tiny: 
     (checkout_folder / "there").mkdir()
     fetch(spec, checkout_folder / "work", checkout_folder / "there")
     assert (checkout_folder / "there/model.safetensors").is_file()
-
-
-def test_unreachable_hub_gives_one_line(hub: Hub, checkout_folder: Path) -> None:
-    hub.close()
-    printed = run("add", "hub:owner/name", code=2)
-    assert printed.startswith("hub:owner/name: ")
-    assert len(printed.strip().splitlines()) == 1
-
-
-def test_markup_in_field_names_is_escaped(checkout_folder: Path) -> None:
-    """Printed names are escaped; the registry entry has the exact name."""
-    rows = [{"<b>x</b>\x1b[31m": t, "y": i % 2} for i, t in enumerate(TEXTS)]
-    write(checkout_folder / "odd name.csv", rows)
-    printed = run("add", "odd name.csv", "--text", "<b>x</b>\x1b[31m", "--label", "y")
-    assert "\x1b" not in printed
-    entry = yaml.safe_load((checkout_folder / "config" / LOCAL).read_text())["sources"]["odd-name"]
-    assert entry["contents"]["file"]["text_fields"] == ["<b>x</b>\x1b[31m"]

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.optimize.descent import Classifier
-from isotropy.prepare.datasets import prepare_corpus, prepare_sentences, prepare_words
-from isotropy.prepare.spec import Blocks, CorpusSpec, Sample, SentencesSpec, WordsSpec
-from isotropy.prepare.table import read_items, targets, text_rows, write_items
-from isotropy.sources.fetch import FetchSpec, fetch
-from isotropy.sources.formats import read_rows
-from isotropy.sources.readers.wordnet_nouns import NOUN_LEXNAMES
-from isotropy.sources.registry import load_registry
-from isotropy.sources.rows import Row
-from isotropy.sources.vectors import StaticVectors
-from isotropy.workflow.config import load_study
+from replication.optimize.descent import Classifier
+from replication.plan.config import load_study
+from replication.prepare.datasets import prepare_corpus, prepare_sentences, prepare_words
+from replication.prepare.spec import Blocks, CorpusSpec, Sample, SentencesSpec, WordsSpec
+from replication.prepare.table import read_items, targets, text_rows, write_items
+from replication.sources.fetch import FetchSpec, fetch
+from replication.sources.formats import read_rows
+from replication.sources.readers.wordnet_nouns import NOUN_LEXNAMES
+from replication.sources.registry import load_registry
+from replication.sources.rows import Row
+from replication.sources.vectors import StaticVectors
 
 
 def test_prepare_sentences_and_read_them_back(tmp_path: Path) -> None:

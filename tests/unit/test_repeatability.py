@@ -73,18 +73,6 @@ def test_results_do_not_depend_on_address_and_process(campaign: ModuleType) -> N
     assert varying == {}
 
 
-def test_dependence_on_the_address_is_detected(
-    campaign: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A function of the address has many values in the resulting table."""
-    monkeypatch.setitem(campaign.CASES, "place", lambda i: np.asarray(i.X).ctypes.data % 64)
-    result = campaign.collect_digests(["place"], OFFSETS, OFFSETS, 0, campaign.SMALL, threads=(1,))
-    assert result["place"]["61 x 7 float32 array 1"] == {
-        campaign.digest(4 * place) for place in range(16)
-    }
-    assert len(result["place"]["61 x 7 float64 tensor 1"]) == 8
-
-
 @pytest.mark.parametrize("kind", ["array", "tensor"])
 def test_points_are_copied_to_aligned_memory(campaign: ModuleType, kind: str) -> None:
     X = np.random.default_rng(0).standard_normal((9, 5))

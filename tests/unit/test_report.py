@@ -12,20 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.claims.evaluate import NO_NUMBER_FOR, SCHEMA, _describe_column
-from isotropy.claims.read import read_claims
-from isotropy.claims.scales import _SCALES, scale_of
-from isotropy.palette import STATUS, VERDICTS
-from isotropy.papers.choices import Line
-from isotropy.papers.registry import papers
-from isotropy.report import overview
-from isotropy.report.forest import forest
-from isotropy.report.outcome import answer
-from isotropy.report.paper import _constant
-from isotropy.report.protocol import with_stand_ins
-from isotropy.report.provenance import _packages
-from isotropy.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
-from isotropy.workflow.page_spec import PageSpec, PaperEntry
+from replication.claims.evaluate import NO_NUMBER_FOR, SCHEMA, _describe_column
+from replication.claims.read import read_claims
+from replication.claims.scales import _SCALES, scale_of
+from replication.palette import STATUS, VERDICTS
+from replication.papers.choices import Line
+from replication.papers.registry import papers
+from replication.plan.page_spec import PageSpec, PaperEntry
+from replication.report import overview
+from replication.report.forest import forest
+from replication.report.protocol import with_stand_ins
+from replication.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
 
 NAN = float("nan")
 
@@ -101,11 +98,6 @@ def test_numbers_on_a_scale_keep_their_order_on_its_axis(column: str) -> None:
     assert 2 <= len(ticks) <= 9
 
 
-def test_numbers_of_cases_are_summed_up_as_a_range() -> None:
-    rows = [claim(n, "consistent", obtained=v) for n, v in (("a", 0.25), ("b", -4e3), ("c", 3e12))]
-    assert statement(HEAD, *rows)["head"]["obtained"] == "−4,000 to 3e+12"
-
-
 def test_every_column_of_a_claim_has_a_scale() -> None:
     """And every column that has a scale is that of a claim."""
     quantities = [c.quantity for paper in papers() for c in read_claims(paper) if c.quantity]
@@ -140,22 +132,6 @@ def test_facts_common_to_all_cases_are_in_the_overall_row() -> None:
     )
     assert different["head"]["facts"]["source"] == "p 1: paper"
     assert all(case["facts"]["source"] == "p 1: slides" for case in different["cases"])
-
-
-def test_constant_text_columns_are_separated() -> None:
-    """Constant texts and empty columns, but not numbers, and not in tables of one row."""
-    table = pd.DataFrame({"data": ["a", "a"], "none": [NAN, NAN], "d": [3, 3], "x": ["b", "c"]})
-    assert _constant(table) == ["data", "none"]
-    assert _constant(table.head(1)) == []
-    assert _constant(table[["data"]]) == []
-
-
-def test_packages_are_compared_with_the_lock() -> None:
-    """Names are normalized as on PyPI, and build tags are ignored."""
-    environment = {"jobs": 2, "python": "3.11", "packages": {"jinja2": "3.1", "torch": "2.13+cpu"}}
-    (result,) = _packages([environment], {"jinja2": "3.1", "torch": "2.12"})
-    assert result["other"] == [("torch", "2.13+cpu", "2.12")]
-    assert result["unlocked"] == []
 
 
 def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> None:
@@ -196,62 +172,6 @@ def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> No
 
 def paper(**others: Any) -> PaperEntry:
     return PaperEntry(key="p", title="t", reference="r", name="n", says="s", **others)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("hhh", "Holds in all 3 layers: x is −0.91 to −0.71 (to hold: below 0)."),
-        (
-            "hhf",
-            "Holds in only 2 of 3 layers: x is −0.91 and −0.81 there (to hold: below 0), but "
-            "−0.71 in layer 2.",
-        ),
-        (
-            "hff",
-            "Holds in only 1 of 3 layers: x is −0.91 in layer 0 (to hold: below 0), but −0.81 "
-            "and −0.71 in 2.",
-        ),
-        ("fff", "Holds in none of 3 layers: x is −0.91 to −0.71 (to hold: below 0)."),
-        ("ffu", "Holds in none of 3 layers: x is −0.91 and −0.81 (to hold: below 0); 1 open."),
-        (
-            "huu",
-            "Open: x is −0.91 to −0.71 in 3 layers (95 % intervals within −1.1 to −0.61; to hold: "
-            "below 0).",
-        ),
-        ("nn", "Not tested in this study."),
-    ],
-)
-def test_answer_follows_from_the_verdicts(words: str, sentence: str) -> None:
-    """Whatever the table has, the sentence has: each case's group, its number, the bound."""
-    names = {"h": "consistent", "f": "inconsistent", "u": "undecided", "n": "not attempted"}
-    verdict = next((one for one in "fun" if one in words), "h")
-    status = {"status": "" if verdict == "n" else "stand-in"}
-    cases = [
-        claim(
-            "c",
-            names[one],
-            setup=f"brown, layer {i}",
-            obtained=NAN if one == "n" else -0.914 + i / 10,
-            low=-1.01 + i / 10,
-            high=-0.814 + i / 10,
-            side="below",
-            bound=0.0,
-            **status,
-        )
-        for i, one in enumerate(words)
-    ]
-    head = claim("f", names[verdict], overall=True, unit="cases", **status)
-    verdicts = pd.DataFrame([head, *cases])
-    assert answer(paper(main="f", measure="x", cases="layers"), verdicts) == sentence
-
-
-def test_answer_without_an_interval_says_so() -> None:
-    """A single run has none. A correlation that is not 1 is not rounded to it."""
-    case = claim("c", "undecided", obtained=-0.9962, low=NAN, high=NAN, status="stand-in")
-    head = claim("f", "undecided", overall=True, unit="cases", status="stand-in")
-    found = answer(paper(main="f", measure="x", cases="layers"), pd.DataFrame([head, case]))
-    assert found == "Open: x is −0.996 (too few runs for an interval)."
 
 
 @given(st.lists(st.text("ab ", min_size=1, max_size=12), min_size=1, max_size=5))

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from isotropy.claims.evaluate import evaluate
-from isotropy.claims.figures import claims_by_model
-from isotropy.claims.read import read_claims
-from isotropy.claims.scorecard import COLUMN_TYPES, models_by_case, scorecard
-from isotropy.claims.spec import WITHOUT_MODEL
-from isotropy.figures.draw import note
-from isotropy.figures.style import save, use_style
-from isotropy.papers.registry import paper, papers
-from isotropy.report.scorecard import content
-from isotropy.report.site import render
-from isotropy.workflow.page_spec import PageSpec, PaperEntry
+from replication.claims.evaluate import evaluate
+from replication.claims.figures import claims_by_model
+from replication.claims.read import read_claims
+from replication.claims.scorecard import COLUMN_TYPES, models_by_case, scorecard
+from replication.claims.spec import WITHOUT_MODEL
+from replication.figures.draw import note
+from replication.figures.style import save, use_style
+from replication.papers.registry import paper, papers
+from replication.plan.page_spec import PageSpec, PaperEntry
+from replication.report.scorecard import content
+from replication.report.site import render
 
 CLAIMS = [claim for one in papers() for claim in read_claims(one)]
 COLUMNS = {one.key: one.model_column for one in papers()}

@@ -15,32 +15,25 @@ import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import (
-    CNN,
-    LSTM,
     BoW,
     Dense,
     Dropout,
     LayerNorm,
     Normalize,
     Pooling,
-    Router,
     StaticEmbedding,
     Transformer,
-    WeightedLayerPooling,
-    WordEmbeddings,
-    WordWeights,
 )
-from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 from typer.testing import CliRunner
 
-from isotropy.cli import app
 from isotropy.errors import IsotropyError
-from isotropy.measurement.models import Embedded, ModelOptions, embed_texts
 from isotropy.measurement.run import Request, run
 from isotropy.metrics import isoscore
-from isotropy.sources.own.models import entry_from_folder
+from isotropy.models.hidden_states import Embedded, ModelOptions, embed_texts
+from replication.cli import app
+from replication.sources.own.models import entry_from_folder
 from tests.unit.hub import Hub, use
 from tests.unit.tiny_architectures import write_tiny_model
 from tests.unit.tiny_models import WORDS, changed_config, sentences
@@ -58,43 +51,14 @@ def with_pooling(*modules: torch.nn.Module, mode: Any = "mean", **options: Any) 
     return lambda folder: [*transformer()(folder), pooling, *modules]
 
 
-def deep_layers(folder: Path) -> list[torch.nn.Module]:
-    model = transformer(config_kwargs={"output_hidden_states": True})(folder)
-    return [*model, WeightedLayerPooling(16, num_hidden_layers=2, layer_start=1), Pooling(16)]
-
-
 def static(folder: Path) -> list[torch.nn.Module]:
     write_tiny_model("bert", folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     return [StaticEmbedding(tokenizer, embedding_dim=12)]
 
 
-def word_vectors(_: Path) -> list[torch.nn.Module]:
-    tokenizer = WhitespaceTokenizer(WORDS, stop_words=["the"])
-    weights = np.random.default_rng(0).normal(size=(len(WORDS), 8))
-    return [WordEmbeddings(tokenizer, weights), Pooling(8)]
-
-
-def weighted_words(folder: Path) -> list[torch.nn.Module]:
-    first, pooling = word_vectors(folder)
-    return [first, WordWeights(WORDS, {word: 1 + i for i, word in enumerate(WORDS)}), pooling]
-
-
-def convolution(folder: Path) -> list[torch.nn.Module]:
-    return [word_vectors(folder)[0], CNN(8, out_channels=5, kernel_sizes=[1, 3]), Pooling(10)]
-
-
-def recurrent(folder: Path) -> list[torch.nn.Module]:
-    return [word_vectors(folder)[0], LSTM(8, hidden_dim=6), Pooling(12)]
-
-
 def bag_of_words(_: Path) -> list[torch.nn.Module]:
     return [BoW(WORDS, word_weights={"cat": 3.0}), Dense(len(WORDS), 6)]
-
-
-def routed(folder: Path) -> list[torch.nn.Module]:
-    routes = {"a": static(folder / "a"), "b": [*transformer()(folder / "b"), Pooling(16)]}
-    return [Router(routes, default_route="a")]
 
 
 CASES: dict[str, Modules] = {
@@ -229,30 +193,6 @@ def test_truncation(tmp_path: Path) -> None:
         embedded(folder, tmp_path / "c", truncate_dim=10)
 
 
-@pytest.mark.parametrize("name", ["sentence_bert_config", "sentence_xlm-roberta_config"])
-def test_folders_of_older_versions(name: str, tmp_path: Path) -> None:
-    """Flags for pooling, two of them set; settings in a file named after the architecture."""
-    folder, _ = saved(CASES["mean"], tmp_path)
-    for file in folder.glob("sentence_*_config.json"):
-        file.unlink()
-    settings = {"max_seq_length": 7, "do_lower_case": True}
-    (folder / f"{name}.json").write_text(json.dumps(settings))
-    flags = {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}
-    pooling = {"word_embedding_dimension": 16, "pooling_mode_cls_token": False} | flags
-    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
-    modules = json.loads((folder / "modules.json").read_text())
-    for module in modules:
-        module["type"] = f"sentence_transformers.models.{module['type'].rpartition('.')[2]}"
-    (folder / "modules.json").write_text(json.dumps(modules))
-    peer = SentenceTransformer(str(folder), device="cpu")
-    result = embedded(folder, tmp_path / "work")
-    (obtained,) = vectors(result)
-    assert obtained.shape[1] == 32
-    assert np.abs(obtained - peer.encode(TEXTS)).max() < 2e-6
-    assert result.model["pooling"] == "max+mean"
-    assert result.model["max_length"] == 7
-
-
 def test_explicit_pooling_reads_the_transformer_alone(tmp_path: Path) -> None:
     """Lower case and the longest text are the model's own also then."""
     modules = lambda f: [  # noqa: E731
@@ -326,19 +266,6 @@ def no_tokenizer(folder: Path) -> None:
         file.unlink()
 
 
-def reads_a_missing_pooler(folder: Path) -> None:
-    """The vectors are the pooler's output, and the file has no pooler."""
-    path = folder / "model.safetensors"
-    kept = {name: value for name, value in load_file(path).items() if "pooler" not in name}
-    save_file(kept, path, metadata={"format": "pt"})
-    settings = json.loads((folder / "sentence_bert_config.json").read_text())
-    settings["modality_config"]["text"]["method_output_name"] = "pooler_output"
-    settings["module_output_name"] = "sentence_embedding"
-    (folder / "sentence_bert_config.json").write_text(json.dumps(settings))
-    modules = json.loads((folder / "modules.json").read_text())
-    (folder / "modules.json").write_text(json.dumps(modules[:1]))
-
-
 REFUSED: dict[Callable[[Path], None], str] = {
     prefix_weights: r"lacks \d+ of the model: .*_orig_mod",
     own_code: "module 'modeling_mine.Pooling' needs code of its own",
@@ -362,94 +289,6 @@ def test_damaged_models_are_refused_in_one_sentence(
     with pytest.raises(IsotropyError, match=REFUSED[change]) as refused:
         embedded(folder, tmp_path / "work")
     assert "\n" not in str(refused.value)
-
-
-def lack_a_layer(route: Path) -> None:
-    path = route / "model.safetensors"
-    kept = {name: value for name, value in load_file(path).items() if "layer.1." not in name}
-    save_file(kept, path, metadata={"format": "pt"})
-
-
-def pickle_dense(route: Path) -> None:
-    path = route.with_name("b_2_Dense") / "model.safetensors"
-    path.rename(path.with_name("pytorch_model.bin"))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lack_a_layer, "lacks 16 of the model"),
-        (pickle_dense, "its weights are pickled"),
-        (changed_config(auto_map={"AutoModel": "x.Y"}), "needs code of its own"),
-    ],
-)
-def test_routes_are_checked(change: Callable[[Path], object], message: str, tmp_path: Path) -> None:
-    def modules(folder: Path) -> list[torch.nn.Module]:
-        routes = {
-            "a": static(folder / "a"),
-            "b": [*transformer()(folder / "b"), Pooling(16), Dense(16, 12)],
-        }
-        return [Router(routes, default_route="b"), Normalize()]
-
-    folder, peer = saved(modules, tmp_path)
-    (obtained,) = vectors(embedded(folder, tmp_path / "good"))
-    assert np.abs(obtained - peer.encode(TEXTS)).max() < 2e-6
-    change(folder / "b_0_Transformer")
-    with pytest.raises(IsotropyError, match=message):
-        embedded(folder, tmp_path / "damaged")
-
-
-@pytest.mark.parametrize("kind", ["fnet", "left padding"])
-def test_padding_is_tried_for_texts_of_the_same_number_of_characters(
-    kind: str, tmp_path: Path
-) -> None:
-    """Also with absolute positions and padding on the left."""
-    texts = ["the cat sat", "abcdefghijk", "cat dog mat", "a a a a a a"]
-    name = "fnet" if kind == "fnet" else "gpt2"
-    folder, _ = saved(lambda f: [*transformer(name)(f), Pooling(16)], tmp_path)
-    if kind == "left padding":
-        settings = json.loads((folder / "tokenizer_config.json").read_text())
-        changed = json.dumps(settings | {"padding_side": "left"})
-        (folder / "tokenizer_config.json").write_text(changed)
-    peer = SentenceTransformer(str(folder), device="cpu")
-    expected = np.concatenate([peer.encode([text]) for text in texts])
-    (tmp_path / "w").mkdir()
-    options = ModelOptions(layers=["2", "output"], device="cpu")
-    for cloud in embed_texts("m", folder, texts, options, tmp_path / "w").clouds:
-        assert np.abs(cloud.rows(np.arange(4)) - expected).max() < 2e-6
-
-
-def test_settings_of_the_transformer_are_kept_or_named(tmp_path: Path) -> None:
-    """`model_args` choose a file of weights; with --pooling, what is left out is said."""
-    folder, _ = saved(CASES["mean"], tmp_path)
-    tensors = load_file(folder / "model.safetensors")
-    other = {name: value * 1.5 for name, value in tensors.items()}
-    save_file(other, folder / "model.fp16.safetensors", metadata={"format": "pt"})
-    path = folder / "sentence_bert_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_args": {"variant": "fp16"}}))
-    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
-    (obtained,) = vectors(embedded(folder, tmp_path / "w"))
-    assert np.abs(obtained - expected).max() < 2e-6 * np.abs(expected).max()
-    assert "not applied: model_args" in embedded(folder, tmp_path / "v", pooling="mean").notes
-    with pytest.raises(IsotropyError, match="does not apply model_args"):
-        entry_from_folder(folder, "mine", None, None)
-
-
-def test_long_prompts_fit_beside_the_texts(tmp_path: Path) -> None:
-    folder, peer = saved(CASES["mean"], tmp_path, prompts={"q": "the cat " * 9})
-    (obtained,) = vectors(embedded(folder, tmp_path / "w", prompt_name="q"))
-    assert np.abs(obtained - peer.encode(TEXTS, prompt_name="q")).max() < 2e-6
-
-
-def test_tokenizers_without_a_mask(tmp_path: Path) -> None:
-    folder, _ = saved(CASES["mean"], tmp_path)
-    path = folder / "tokenizer_config.json"
-    settings = json.loads(path.read_text()) | {"model_input_names": ["input_ids"]}
-    path.write_text(json.dumps(settings))
-    peer = SentenceTransformer(str(folder), device="cpu")
-    expected = np.concatenate([peer.encode([text]) for text in TEXTS])
-    for vector in vectors(embedded(folder, tmp_path / "w", layers=["2", "output"])):
-        assert np.abs(vector - expected).max() < 2e-6
 
 
 def test_surrogates_are_named(tmp_path: Path) -> None:

@@ -19,17 +19,19 @@ from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
-from isotropy.embed.layers import TOKENS, layer_file
 from isotropy.errors import IsotropyError
-from isotropy.finetune.batch_enhancement import BatchClustering
-from isotropy.finetune.measure import _random_batches
-from isotropy.finetune.spec import Method
-from isotropy.papers.rajaee2021.tables import PAIRS
-from isotropy.prepare.datasets import prepare_sentences, reparse_with_quotes
-from isotropy.prepare.spec import SentencesSpec
-from isotropy.prepare.table import Dataset
-from isotropy.similarity.classify import Features, classify, post_processed
-from isotropy.similarity.measure import (
+from isotropy.models.encoder import Encoder
+from isotropy.transforms import ClusterBasedEnhancement
+from replication.embed.layers import TOKENS, layer_file
+from replication.finetune.batch_enhancement import BatchClustering
+from replication.finetune.measure import _random_batches
+from replication.finetune.spec import Method
+from replication.papers.rajaee2021.tables import PAIRS
+from replication.prepare.datasets import prepare_sentences, reparse_with_quotes
+from replication.prepare.spec import SentencesSpec
+from replication.prepare.table import Dataset
+from replication.similarity.classify import Features, classify, post_processed
+from replication.similarity.measure import (
     Step,
     apply_step,
     log10_isotropy,
@@ -38,7 +40,7 @@ from isotropy.similarity.measure import (
     steps,
     tune,
 )
-from isotropy.similarity.spec import (
+from replication.similarity.spec import (
     ClassifySpec,
     Clusterer,
     Mlp,
@@ -46,13 +48,11 @@ from isotropy.similarity.spec import (
     SimilaritySpec,
     TuningSpec,
 )
-from isotropy.similarity.token_cloud import SentenceCloud, token_cloud, word_cloud
-from isotropy.sources.encoder import Encoder
-from isotropy.sources.formats import read_rows
-from isotropy.sources.registry import load_registry
-from isotropy.sources.rows import Row, verify_rows
-from isotropy.sources.vectors import StaticVectors
-from isotropy.transforms import ClusterBasedEnhancement
+from replication.similarity.token_cloud import SentenceCloud, token_cloud, word_cloud
+from replication.sources.formats import read_rows
+from replication.sources.registry import load_registry
+from replication.sources.rows import Row, verify_rows
+from replication.sources.vectors import StaticVectors
 
 AUTHORS = Clusterer(init="random", max_iter=9, tol=0)
 CONVERGED = Clusterer(init="k-means++", max_iter=300, tol=1e-4)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.sources import clients
-from isotropy.sources.fetch import mirror_digests
-from isotropy.sources.spec import Tier
+from replication.sources import clients
+from replication.sources.fetch import mirror_digests
+from replication.sources.spec import Tier
 from tests.unit.hub import REVISION, Hub, use
 from tests.unit.reviews import FILES, HUB, MIRROR, NEGATIVE, POSITIVE, run, source, zipped
 
@@ -120,14 +120,6 @@ def test_digests_of_unverified_mirror_files_are_in_the_spec(tmp_path: Path, fold
     assert list(mirror_digests(unknown, usable, folder)) == ["rt-polarity.neg"]
 
 
-def test_advice_for_a_missing_mirror_file_fits(tmp_path: Path, folder: Path) -> None:
-    """If a mirror is configured, the error does not advise to configure one."""
-    for name in FILES:
-        (folder / name).unlink()
-    with pytest.raises(IsotropyError, match=r"not in the mirror. Check the network$"):
-        run(source(MIRROR), tmp_path, folder)
-
-
 @pytest.mark.parametrize(
     "origin",
     [
@@ -227,7 +219,7 @@ def test_a_full_disk_is_not_a_damaged_archive(
         monkeypatch.context() as disk,
         pytest.raises(IsotropyError, match="No space left on device") as caught,
     ):
-        disk.setattr("isotropy.sources.archives._write", full)
+        disk.setattr("isotropy.read.archives._write", full)
         run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
     assert "damaged" not in str(caught.value)
     assert (tmp_path / "downloads/complete").exists()
@@ -297,73 +289,8 @@ def test_reachability_is_not_checked_behind_a_proxy(
     clients.require_reachable("https://example.invalid/x")
 
 
-@pytest.mark.parametrize("attempts", [1, 4])
-@pytest.mark.parametrize(
-    ("client", "option"),
-    [
-        ("pip", "--retries={}"),
-        ("npm", "--fetch-retries={}"),
-        ("apt", "--option=Acquire::Retries={}"),
-    ],
-)
-def test_all_clients_use_the_same_number_of_attempts(
-    client: str, option: str, attempts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Clients of package registries retry as often as our own transfers."""
-    monkeypatch.setattr(clients, "DOWNLOAD_ATTEMPTS", attempts)
-    monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.0)
-    assert option.format(attempts - 1) in clients.package_command(client, "words", "1.0")
-    calls = []
-
-    def broken() -> None:
-        calls.append(1)
-        raise TimeoutError
-
-    with pytest.raises(clients.Unavailable, match="file: TimeoutError"):
-        clients.with_back_off(broken, "file")
-    assert len(calls) == attempts
-
-
-def test_waits_between_attempts_triple(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no wait after the last attempt."""
-    waits: list[float] = []
-    monkeypatch.setattr(time, "sleep", waits.append)
-
-    def broken() -> None:
-        raise ConnectionError("cut")
-
-    with pytest.raises(clients.Unavailable, match="file: cut"):
-        clients.with_back_off(broken, "file")
-    assert waits == [1, 3, 9]
-
-
 def test_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     package = {"type": "package", "client": "npm", "package": "words", "version": "1"}
     with pytest.raises(IsotropyError, match="npm is not on PATH"):
         run(source({**package, "sha256": None}), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("errors", "message"),
-    [
-        ("ERROR: No matching distribution found for words==1\n", "no origin .*No matching distrib"),
-        ("WARNING: connection broken by x\nERROR: last\n", "registry is not reached: ERROR: last"),
-        ("npm error code ENOTFOUND\nnpm error more\n", "is not reached: npm error code ENOTFOUND"),
-        ("npm error code E404\nnpm error more\n", "npm package words 1: npm error code E404"),
-        ("", "npm ended with 1"),
-    ],
-)
-def test_error_has_the_last_message_of_a_failing_client(
-    errors: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The download folder is removed, so that the next attempt starts with an empty one."""
-    (tmp_path / "bin").mkdir()
-    npm = tmp_path / "bin/npm"
-    npm.write_text(f"#!/bin/sh\nprintf '{errors}' >&2\nexit 1\n")
-    npm.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    package = {"type": "package", "client": "npm", "package": "words", "version": "1"}
-    with pytest.raises(IsotropyError, match=message):
-        run(source({**package, "sha256": None}), tmp_path)
-    assert not (tmp_path / "downloads/package").exists()

@@ -7,9 +7,9 @@ import pytest
 from IsoScore import IsoScore as published_package
 
 from isotropy.errors import IsotropyError
-from isotropy.geometry.spec import PointCloud, StabilitySpec
-from isotropy.geometry.stability import _normal_cloud, _stream, sample_scores
 from isotropy.metrics import isoscore, isoscore_star, isoscore_unbiased
+from replication.geometry.spec import PointCloud, StabilitySpec
+from replication.geometry.stability import _normal_cloud, _stream, sample_scores
 
 
 def spec(cloud: PointCloud, **changes: object) -> StabilitySpec:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,19 +14,18 @@ import pytest
 from rich.progress import Progress
 from typer.testing import CliRunner
 
-from isotropy.cli import app
-from isotropy.cli.common import study_plan
 from isotropy.errors import IsotropyError
-from isotropy.job import JOB_OUTPUT, Job
-from isotropy.locks import is_locked, lock_file
-from isotropy.prepare.spec import SentencesSpec
-from isotropy.provenance.code import code_param
-from isotropy.provenance.format import read_ledger
-from isotropy.provenance.ledger import append_run
-from isotropy.workflow.costs import CostModel, read_rates
-from isotropy.workflow.progress import WorkProgress
-from isotropy.workflow.status import PRIOR_SECONDS, STATES, Forecast, Result, measured_scale
-from isotropy.workflow.summary import Expected, summarize
+from replication.cli import app
+from replication.cli.common import study_plan
+from replication.job import Job
+from replication.locks import is_locked, lock_file
+from replication.plan.costs import CostModel, read_rates
+from replication.plan.progress import WorkProgress
+from replication.plan.status import PRIOR_SECONDS, STATES, Forecast, Result, measured_scale
+from replication.plan.summary import Expected, summarize
+from replication.prepare.spec import SentencesSpec
+from replication.provenance.code import code_param
+from replication.provenance.ledger import append_run
 from tests.unit.jobs import Named, snakemake_object
 
 DATASETS = ("polarity", "polarity-train", "polarity-part", "polarity-validation", "simlex999")
@@ -127,33 +123,11 @@ def test_a_job_runs_while_it_holds_its_lock(
         assert is_locked(lock)
 
 
-def test_summary_is_read_until_something_changes(
-    finished: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second call plans nothing, and gives the same; another configuration is planned."""
-    arguments = ("--root", str(finished))
-    first = status(project, *arguments)
-    command = importlib.import_module("isotropy.cli.status")
-
-    def refuse(*_: object) -> None:
-        raise IsotropyError("planned again")
-
-    monkeypatch.setattr(command, "study_costs", refuse)
-    assert status(project, *arguments) == first
-    other = ("--project", str(project), "--configfile", str(project / "config/smoke.yaml"))
-    assert "planned again" in invoke("status", *arguments, *other, code=2)
-
-
 def test_plan_says_what_is_left_and_measures(finished: Path, project: Path) -> None:
     where = ("plan", "--root", str(finished), "--project", str(project))
     rows = {line.split()[0]: line.split() for line in invoke(*where).splitlines() if line.strip()}
     assert rows["prepare"][-2:-1] == [str(int(rows["prepare"][1]) - 1)]
     assert re.search(r"^measured: prepare \d+\.\d+ times", invoke(*where, "--measured"), re.M)
-
-
-def test_measuring_needs_results(tmp_path: Path, project: Path) -> None:
-    arguments = ("plan", "--root", str(tmp_path), "--project", str(project), "--measured")
-    assert "lists no run" in invoke(*arguments, code=2)
 
 
 def test_scale_is_recorded_by_estimated_time() -> None:
@@ -201,15 +175,6 @@ def test_time_left_is_at_least_that_of_the_longest_job() -> None:
     assert forecast.group(waiting[:1]).seconds_left == pytest.approx(100)
 
 
-def test_summaries_of_records_leave_the_chain_whole(finished: Path) -> None:
-    data = (finished / "results/ledger.jsonl").read_bytes()
-    lines = [json.loads(line) for line in data.splitlines()[1:]]
-    assert all(line["seconds"] >= 0 and line["rule"] == "prepare_sentences" for line in lines)
-    records, breaks, _ = read_ledger(data)
-    assert len(records) == 3
-    assert breaks == []
-
-
 def test_bars_of_a_run_count_work(finished: Path, project: Path) -> None:
     """One for all work that the run makes, one for each running job; the plugin's are hidden."""
     lock = finished / "results/prepare/.simlex999.work/lock"
@@ -233,23 +198,3 @@ def test_bars_of_a_run_count_work(finished: Path, project: Path) -> None:
     assert display.tasks[0].id == of_plugin
     assert 0 < done < 100
     assert len(display.tasks) == 2
-
-
-def test_output_of_a_job_goes_to_its_log_beside_bars(tmp_path: Path, project: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from isotropy.job import Job; from tests.unit.jobs "
-        "import NoteSpec, snakemake_object\n"
-        f"with Job(snakemake_object(Path({str(project)!r}), 'a'), NoteSpec) as job:\n"
-        "    print('by a library', file=sys.stderr)\n"
-        "    job.output['note'].write_text('a')\n"
-    )
-    environment = os.environ | {JOB_OUTPUT: "log", "PYTHONPATH": str(project)}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
-    lines = (tmp_path / "results/logs/a.log").read_text().splitlines()
-    assert [line.split(" ", 1)[-1] for line in lines[:2]] == [
-        "a: started by rule prepare_sentences",
-        "a library",
-    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.provenance.syntax import file_digest, rule_digest, rule_text
+from replication.provenance.syntax import file_digest, rule_digest, rule_text
 
 EQUIVALENT = {
     "comments": ("x = 1\n", "# why\nx = 1  # how\n"),
@@ -162,7 +162,7 @@ def test_other_versions_of_python_agree(version: str, project: Path) -> None:
         "import re, sys; sys.dont_write_bytecode = True\n"
         "sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
-        "from isotropy.provenance.syntax import file_digest, rule_text, rule_digest\n"
+        "from replication.provenance.syntax import file_digest, rule_text, rule_digest\n"
         f"for name in {names!r}:\n"
         "    print(file_digest(name, Path(name).read_bytes()))\n"
         "for path in sorted(Path('rules').glob('*.smk')):\n"

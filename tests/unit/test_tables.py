@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isotropy.optimize.spec import Objectives, TrajectoryFacts
-from isotropy.papers.mickus2024 import tables
+from replication.optimize.spec import Objectives, TrajectoryFacts
+from replication.papers.mickus2024 import tables
 
 SAMPLE = {"sample_triplet": 1.0, "sample_hinged": -1.0}
 
@@ -50,7 +50,7 @@ def run(
 
 @pytest.fixture
 def published(project: Path) -> pd.DataFrame:
-    return pd.read_csv(project / "isotropy/papers/mickus2024/published.csv")
+    return pd.read_csv(project / "replication/papers/mickus2024/published.csv")
 
 
 def test_correlations_over_seeds(published: pd.DataFrame) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isotropy.claims.read import read_claims
-from isotropy.geometry.spec import LayerFacts, VectorsFacts
-from isotropy.papers.cai2021 import tables as cai2021
-from isotropy.papers.registry import paper
+from replication.claims.read import read_claims
+from replication.geometry.spec import LayerFacts, VectorsFacts
+from replication.papers.cai2021 import tables as cai2021
+from replication.papers.registry import paper
 
 
 def layer(

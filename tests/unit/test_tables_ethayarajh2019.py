@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from isotropy.claims.read import read_claims
-from isotropy.geometry.spec import ContextsFacts, StaticWordsFacts
-from isotropy.papers.ethayarajh2019 import tables
-from isotropy.papers.registry import paper
+from replication.claims.read import read_claims
+from replication.geometry.spec import ContextsFacts, StaticWordsFacts
+from replication.papers.ethayarajh2019 import tables
+from replication.papers.registry import paper
 
 PUBLISHED = pd.DataFrame([n.model_dump() for n in paper("ethayarajh2019").published()])
 SHARES = [f"mev_{name}" for name in tables.ESTIMATES]

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from isotropy.finetune.spec import FinetuneFacts, Method
-from isotropy.papers.rajaee2021 import tables
-from isotropy.papers.registry import paper
-from isotropy.similarity.spec import (
+from replication.finetune.spec import FinetuneFacts, Method
+from replication.papers.rajaee2021 import tables
+from replication.papers.registry import paper
+from replication.similarity.spec import (
     ISOTROPIES,
     ClassificationFacts,
     Parameters,

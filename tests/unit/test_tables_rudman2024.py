@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from isotropy.claims.estimate import mean_over_items
-from isotropy.finetune.spec import FinetuneFacts, Method, Probe
-from isotropy.geometry.spec import PointCloud, StabilityFacts
-from isotropy.papers.rudman2024 import tables
-from isotropy.papers.rudman2024.protocol import LAMBDAS
-from isotropy.tables.answers import performance_draws
-from isotropy.tables.items import has_learned, interval
+from replication.claims.estimate import mean_over_items
+from replication.finetune.spec import FinetuneFacts, Method, Probe
+from replication.geometry.spec import PointCloud, StabilityFacts
+from replication.papers.rudman2024 import tables
+from replication.papers.rudman2024.protocol import LAMBDAS
+from replication.tables.answers import performance_draws
+from replication.tables.items import has_learned, interval
 from tests.unit.factories import finetune_facts
 
 SCORE = {-5: 0.1, -1: 0.2, 0: 0.3, 2: 0.6}

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.sources.text_files import Column, read_texts
+from isotropy.read.text_files import Column, read_texts
 
 TEXTS = ['say "tea"', "one, two", "one; two", "two\tthree", "two\nlines", "long " * 40_000]
 FRAME = pd.DataFrame({"label": range(len(TEXTS)), "text": TEXTS})

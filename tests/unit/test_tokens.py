@@ -11,13 +11,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.embed.layers import layer_file, read_layer, read_tokens, token_rows
-from isotropy.embed.sentence_encoder import Pieces, SentenceEncoder, embed
-from isotropy.embed.tokens import Extraction, extract, extract_shard
 from isotropy.errors import IsotropyError
-from isotropy.sources.encoder import Encoder
-from isotropy.sources.fetched import read_fetched
-from isotropy.sources.formats import read_rows
+from isotropy.models.encoder import Encoder
+from isotropy.models.sentence_encoder import Pieces, SentenceEncoder, embed
+from replication.embed.layers import layer_file, read_layer, read_tokens, token_rows
+from replication.embed.tokens import Extraction, extract, extract_shard
+from replication.sources.fetched import read_fetched
+from replication.sources.formats import read_rows
 from tests.unit.interruption import interrupted_at
 
 
@@ -67,7 +67,7 @@ def test_parts_workers_and_interruption_do_not_change_a_bit(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(encoder, texts, tmp_path / "whole")
-    monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
+    monkeypatch.setattr("replication.embed.tokens.PART_TOKENS", 300)
     with interrupted_at(2, SentenceEncoder, "encode_tokens"):
         run(encoder, texts, tmp_path / "killed")
     saved_parts = [p.name for p in (tmp_path / "killed/work").iterdir()]
@@ -88,7 +88,7 @@ def test_shards_do_not_change_a_bit(
 ) -> None:
     """Also with more shards than parts; merging needs no model, and rejects wrong or missing
     parts."""
-    monkeypatch.setattr("isotropy.embed.tokens.PART_TOKENS", 300)
+    monkeypatch.setattr("replication.embed.tokens.PART_TOKENS", 300)
     run(encoder, texts, tmp_path, window=32)
     extraction = Extraction(encoder, texts, layers=[0, 3, 6], window=32, token_budget=512)
     folders = [tmp_path / f"shard{k}" for k in range(shards)]

@@ -21,12 +21,9 @@ from transformers import (
     AutoModelForTokenClassification,
     PreTrainedTokenizerFast,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
 
-from isotropy.finetune.data import Inputs
-from isotropy.finetune.train import finetune
 from isotropy.integrations.transformers import (
     STATE_FILE,
     IsotropyCallback,
@@ -39,6 +36,8 @@ from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
 from isotropy.metrics.cosines import mean_cosine
 from isotropy.metrics.isoscores import isoscore, isoscore_star
 from isotropy.metrics.unbiased import StreamingUnbiasedIsoScore
+from replication.finetune.data import Inputs
+from replication.finetune.train import finetune
 from tests.unit.factories import Method as WorkflowMethod
 from tests.unit.factories import finetune_spec, learnable_inputs, tiny
 from tests.unit.process_groups import leave_together
@@ -263,40 +262,6 @@ def test_without_a_penalty_the_loss_is_that_of_a_penalty_of_strength_0(tmp_path:
         trainer.train()
         losses.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-
-
-def test_update_of_unequal_micro_batches_with_dropout(tmp_path: Path) -> None:
-    """The second forward pass repeats the dropout of the first: the gradient is that of the penalty
-    of both micro-batches in one graph."""
-    data = items(learnable_inputs(7))
-    trainer = make(
-        tmp_path, CosRegLoss(strength=3.0, layers="all"), tiny(), data=data, optim="sgd",
-        penalty_over="update", gradient_accumulation_steps=2, num_train_epochs=1, max_grad_norm=0.0,
-        train_sampling_strategy="sequential",
-    )  # fmt: skip
-    expected: list[torch.Tensor] = []
-
-    class Expect(TrainerCallback):
-        def on_step_begin(self, *_: Any, model: Any = None, **__: Any) -> None:
-            model.train()
-            with torch.random.fork_rng(devices=[]):
-                batches = [collate(data[:4]), collate(data[4:])]
-                outputs = [model(**batch, output_hidden_states=True) for batch in batches]
-            clouds = [
-                trainer.penalty.tokens(o.hidden_states, b["attention_mask"])
-                for o, b in zip(outputs, batches, strict=True)
-            ]
-            losses = [len(b["labels"]) / 7 * o.loss for o, b in zip(outputs, batches, strict=True)]
-            total = sum(losses) + trainer.penalty.penalty(torch.cat(clouds))
-            expected.extend(torch.autograd.grad(total, list(model.parameters())))
-
-        def on_pre_optimizer_step(self, *_: Any, model: Any = None, **__: Any) -> None:
-            for p, gradient in zip(model.parameters(), expected, strict=True):
-                torch.testing.assert_close(p.grad, gradient, atol=1e-6, rtol=1e-4)
-
-    trainer.add_callback(Expect())
-    trainer.train()
-    assert expected
 
 
 def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:

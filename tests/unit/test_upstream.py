@@ -3,53 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
-import re
-import shutil
-import subprocess
 import sys
-from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from isotropy import patches
+from replication import patches
 
 STATES = "tests/test_job_states.py"
-
-
-def slurm_executor_sources(folder: Path) -> Path:
-    spec = find_spec(patches.SLURM_EXECUTOR)
-    assert spec is not None
-    assert spec.origin is not None
-    shutil.copytree(Path(spec.origin).parent, folder / patches.SLURM_EXECUTOR)
-    return folder
-
-
-def run_tests(folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", STATES],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout
-
-
-@pytest.mark.study
-def test_change_for_the_slurm_executor_is_tested(project: Path, tmp_path: Path) -> None:
-    assert version(patches.SLURM_EXECUTOR) == patches.FAULTY_VERSION
-    sources = slurm_executor_sources(tmp_path)
-    change = project / "docs/upstream/slurm-job-states.patch"
-    subprocess.run(["git", "apply", change], cwd=sources, check=True)
-    assert re.search(r"^4 passed", run_tests(sources), re.M)
-    shutil.rmtree(sources / patches.SLURM_EXECUTOR)
-    slurm_executor_sources(tmp_path)
-    assert re.search(r"^3 failed, 1 passed", run_tests(sources), re.M)
 
 
 def workflow(module: str) -> Any:

@@ -5,7 +5,6 @@ where the same code runs.
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +14,18 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from isotropy.device import to_device
-from isotropy.embed.attention import NAME, avoid_reading_masks
-from isotropy.finetune import train
-from isotropy.finetune.data import collate
-from isotropy.finetune.spec import Method
 from isotropy.losses import CosRegLoss, IStarLoss
-from isotropy.metrics import isoscore_star, lid_mle, moving, neighbours, silhouettes, two_nn
+from isotropy.metrics import isoscore_star, moving, silhouettes
 from isotropy.metrics.moving import interpolated_silhouettes
-from isotropy.optimize.descent import Descent, Items
-from isotropy.optimize.evaluator import Evaluator
-from isotropy.optimize.windows import Windows
+from isotropy.models.attention import NAME, avoid_reading_masks
+from replication.finetune import train
+from replication.finetune.data import collate
+from replication.finetune.spec import Method
+from replication.optimize.descent import Descent, Items
+from replication.optimize.evaluator import Evaluator
+from replication.optimize.windows import Windows
 from tests.unit.factories import ISTAR, learnable_inputs, optimize_spec, tiny
 from tests.unit.factories import finetune_spec as spec
-from tests.unit.test_architectures import make_encoder
-from tests.unit.test_dimension import take_gpu_path
 
 CPU = torch.device("cpu")
 COSREG = Method(kind="cosreg", strength=1.0)
@@ -76,18 +73,6 @@ class Waits(TorchDispatchMode):
         if name in WAITING or masked:
             self.counts[name] += 1
         return func(*args, **(kwargs or {}))
-
-
-def test_the_counter_counts() -> None:
-    x = torch.randn(4, requires_grad=True)
-    with Waits() as waits:
-        float(x.detach().sum()), bool(x.detach().any()), x.detach().max().item()
-        x.detach()[x.detach() > 0], torch.nonzero(x.detach()), x.detach().tolist()
-        x.detach().cpu(), x.detach().numpy()
-        x.square().sum().backward()  # type: ignore[no-untyped-call]
-    expected = {"_local_scalar_dense": 3, "index": 1, "tolist": 1, "cpu": 1, "numpy": 1}
-    assert expected.items() <= waits.counts.items()
-    assert waits.counts["nonzero"] >= 1
 
 
 @pytest.mark.parametrize("method", [Method(kind="none"), ISTAR, COSREG], ids=lambda m: m.kind)
@@ -168,17 +153,6 @@ def test_masks_are_taken_as_given() -> None:
             assert torch.allclose(given(**without).logits, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["bert-base-uncased", "gpt2", "all-mpnet-base-v2"])
-def test_batches_of_an_encoder_are_not_read(name: str, synthetic_models: Path) -> None:
-    encoder = make_encoder(synthetic_models / name)
-    ids = encoder.tokenize(["a film", "a much longer sentence about a film", "no"])
-    avoid_reading_masks(encoder.model)
-    with Waits() as waits:
-        encoder.encode_batch(ids)
-        encoder.encode_tokens(ids, [0, 3, 6])
-    assert not waits.counts
-
-
 def test_a_window_of_a_trajectory_reads_per_node_not_per_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -240,25 +214,3 @@ def test_sums_of_distances_on_a_gpu(
             interpolated, label_codes, torch.bincount(label_codes)
         )
         assert torch.allclose(by_torch, direct, atol=1e-12)
-
-
-def test_neighbours_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU is waited for once per search, however many parts it has, and for what is checked
-    before and after it: 7 times for TwoNN, 5 for the local dimension."""
-    take_gpu_path(monkeypatch)
-    monkeypatch.setattr(neighbours, "GPU_ROWS", 100)
-    monkeypatch.setattr(neighbours, "NEIGHBOURS_AT_ONCE", 2000)
-    rng = np.random.default_rng(0)
-    X = torch.from_numpy(rng.standard_normal((700, 12)))
-    close = X.clone()
-    close[100:105] = close[100] + 1e-7 * X[100:105]
-    clumps = (1e-4 * X + X[rng.integers(0, 8, 700)]).float()
-    for points, most_searches in ((X, 1), (close, 1), (clumps, 3)):
-        for estimate, n_checks, n_scales in ((two_nn, 2, 2), (lambda x: lid_mle(x, 3), 1, 1)):
-            with Waits() as waits:
-                estimate(points)
-            # "numpy": the results, which are on the CPU, and hashes of rows
-            expected = {"_local_scalar_dense": n_checks, "tolist": n_scales, "cpu": 1, "numpy": 2}
-            n_searches = waits.counts.pop("index")
-            assert waits.counts == expected
-            assert n_searches == 1 if most_searches == 1 else 1 < n_searches <= most_searches

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.optimize.descent import Items
-from isotropy.optimize.optimize import optimize
-from isotropy.optimize.spec import NODES, Evaluation
-from isotropy.optimize.windows import MIN_WIDTH, interpolation_weights, place_nodes
+from replication.optimize.descent import Items
+from replication.optimize.optimize import optimize
+from replication.optimize.spec import NODES, Evaluation
+from replication.optimize.windows import MIN_WIDTH, interpolation_weights, place_nodes
 from tests.unit.factories import DIRECT
 from tests.unit.factories import optimize_spec as spec
 from tests.unit.test_optimize import CPU

@@ -23,10 +23,10 @@ from unittest import mock
 import numpy as np
 
 from isotropy.files import RECORD_SUFFIX, RESULTS
-from isotropy.provenance import audit as audits
-from isotropy.provenance import chain as chains
-from isotropy.provenance.audit import GOOD, verify, verify_all
-from isotropy.provenance.format import LEDGER
+from replication.provenance import audit as audits
+from replication.provenance import chain as chains
+from replication.provenance.audit import GOOD, verify, verify_all
+from replication.provenance.format import LEDGER
 
 
 def flip(path: Path, random: np.random.Generator) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,8 +11,8 @@ from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
 
-from isotropy.cli import app
 from isotropy.files import RECORD_SUFFIX
+from replication.cli import app
 from tests.conftest import Workflow
 
 
@@ -34,22 +31,6 @@ def audit(workflow: Workflow, *arguments: str) -> CommandResult:
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return CommandResult(done.exit_code, done.output)
-
-
-def audit_by_command(
-    workflow: Workflow, *arguments: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run an audit command in a checkout as a new process."""
-    return subprocess.run(
-        [sys.executable, "-m", "isotropy", "audit", *arguments],
-        cwd=workflow.folder,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=900,
-    )
 
 
 def records(folder: Path) -> dict[str, dict[str, Any]]:

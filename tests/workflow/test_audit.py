@@ -3,7 +3,6 @@ workflow's audit rules."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -15,9 +14,9 @@ import pytest
 import yaml
 
 from isotropy.files import record_path
-from isotropy.provenance.audit import identify
+from replication.provenance.audit import identify
 from tests.conftest import Workflow
-from tests.workflow.study import audit, audit_by_command
+from tests.workflow.study import audit
 
 POLARITY = "results/optimize/mickus2024/polarity/seed0"
 
@@ -62,14 +61,6 @@ def test_finding_of_a_stale_result_names_new_inputs(smoke_copy: Workflow) -> Non
     )
 
 
-def test_audit_of_a_result_finds_a_file_added_to_its_source(smoke_copy: Workflow) -> None:
-    """The claims are made from the source, through other results."""
-    added = smoke_copy.folder / "results/fetch/polarity/extra.csv"
-    added.write_text("a")
-    result = audit(smoke_copy, "verify", "results/claims.csv")
-    assert "without record: results/fetch/polarity/extra.csv" in result.stdout
-
-
 def test_export_overwrites_no_folder_and_leaves_out_stray_files(smoke_copy: Workflow) -> None:
     """It refuses to replace a folder, and to export with changed code, and packs only the project's
     own files."""
@@ -84,7 +75,7 @@ def test_export_overwrites_no_folder_and_leaves_out_stray_files(smoke_copy: Work
     assert audit(smoke_copy, "export").returncode == 0
     with zipfile.ZipFile(smoke_copy.folder / "results/bundle.zip") as archive:
         assert not {"config/.secret.yaml", "isotropy/private.key"} & set(archive.namelist())
-    with (smoke_copy.folder / "isotropy/parquet.py").open("a") as stream:
+    with (smoke_copy.folder / "replication/parquet.py").open("a") as stream:
         stream.write("EDITED = True\n")
     refused = audit(smoke_copy, "export", "other.zip")
     assert (refused.returncode, "stale" in refused.stdout) == (2, True)
@@ -129,37 +120,6 @@ def test_trace_of_a_claim_and_of_a_table_cell(smoke: Workflow) -> None:
         refused = audit(smoke, "trace", wrong)
         assert refused.returncode == 2
         assert message in " ".join(refused.stdout.split())
-
-
-def test_trace_as_a_page(smoke: Workflow, tmp_path: Path) -> None:
-    page = tmp_path / "trace.html"
-    assert (
-        audit(
-            smoke, "trace", "results/figures/mickus2024/figure3.png", "--html", str(page)
-        ).returncode
-        == 0
-    )
-    text = page.read_text()
-    assert (
-        hashlib.sha256(
-            (smoke.folder / "results/figures/mickus2024/figure3.png").read_bytes()
-        ).hexdigest()
-        in text
-    )
-    assert "CC BY 4.0" in text
-    assert "<script" not in text
-
-
-def test_findings_are_printed_in_any_locale(smoke_copy: Workflow) -> None:
-    """Characters that the terminal's encoding lacks are replaced, without an error."""
-    figure = smoke_copy.folder / "results/figures/mickus2024/figure1.svg"
-    figure.write_bytes(figure.read_bytes() + b" ")
-    done = audit_by_command(
-        smoke_copy, "verify", "results/figures/mickus2024", PYTHONIOENCODING="latin-1"
-    )
-    assert done.returncode == 1
-    assert "figure1.svg" in done.stdout
-    assert "Traceback" not in done.stdout
 
 
 def test_identify_finds_the_result_behind_a_stray_file(smoke: Workflow, tmp_path: Path) -> None:

@@ -11,14 +11,13 @@ from pathlib import Path
 from tests.conftest import Workflow, digests
 from tests.workflow.study import audit, made_from, stems_made_by
 
-PAPER = "isotropy/papers/mickus2024"
+PAPER = "replication/papers/mickus2024"
 SILHOUETTE = "isotropy/metrics/silhouettes.py"
-COMMENTED = ["isotropy/job.py", "isotropy/provenance/verify_bundle.py", SILHOUETTE]
-INFRASTRUCTURE = "isotropy/provenance/ledger.py"
-READER = "isotropy/sources/readers/one_word_a_line.py"
+COMMENTED = ["replication/job.py", "replication/provenance/verify_bundle.py", SILHOUETTE]
+INFRASTRUCTURE = "replication/provenance/ledger.py"
+READER = "replication/sources/readers/one_word_a_line.py"
 REGISTRY = "config/sources/models.yaml"
 FIGURE, FIGURE_FUNCTION = "mickus2024/figure1", "chord_and_angle"
-NEW_FIGURE = "figure9"
 USES_SILHOUETTE = ("optimize_embeddings", "finetune_model", "measure_layer")
 TABLE_OF_SILHOUETTES = "tables/mickus2024/simplices"
 
@@ -41,15 +40,6 @@ def insert_into_function(file: Path, name: str, statement: str) -> None:
     lines = text.splitlines(keepends=True)
     lines.insert(function.body[1].lineno - 1, f"    {statement}\n")
     file.write_text("".join(lines))
-
-
-def add_figure(folder: Path) -> None:
-    """Add a function that declares a new figure."""
-    append_text(
-        folder / PAPER / "figures.py",
-        f'\n\n@figure("{NEW_FIGURE}", title="Again", section="1", caption="Again.")\n'
-        f'def drawn_anew() -> Figure:\n    """Again."""\n    return {FIGURE_FUNCTION}()\n',
-    )
 
 
 def add_model(file: Path) -> None:
@@ -80,17 +70,6 @@ def test_comments_infrastructure_and_unused_entries_rerun_nothing(smoke_copy: Wo
     assert INFRASTRUCTURE in verified.stdout
 
 
-def test_a_new_figure_reruns_the_figures_of_its_paper(smoke_copy: Workflow) -> None:
-    """Only the figures of that paper and the pages rerun, no table and no verdict."""
-    folder = smoke_copy.folder
-    add_figure(folder)
-    planned = smoke_copy.planned()
-    assert planned.keys() == made_from(folder, [f"figures/{FIGURE}"]) | {
-        f"figures/mickus2024/{NEW_FIGURE}"
-    }
-    assert set(planned.values()) == {"draw_figures_mickus2024", "summarize_run", "write_pages"}
-
-
 def test_an_edited_table_reruns_the_tables_of_its_paper(smoke_copy: Workflow) -> None:
     """Everything made from them reruns as well, but not other papers' tables, nor the inputs."""
     folder = smoke_copy.folder
@@ -100,24 +79,6 @@ def test_an_edited_table_reruns_the_tables_of_its_paper(smoke_copy: Workflow) ->
     made = {rule for rule in planned.values() if rule.startswith("make_tables")}
     assert made == {"make_tables_mickus2024"}
     assert not {"optimize_embeddings", "finetune_model"} & set(planned.values())
-
-
-def test_an_edited_figure_reruns_the_figures_of_its_paper_and_pages(smoke_copy: Workflow) -> None:
-    """The run summary reruns, too. Afterwards there is nothing to do, results are unchanged, and
-    the audit passes."""
-    before = digests(smoke_copy.folder)
-    insert_into_function(smoke_copy.folder / PAPER / "figures.py", FIGURE_FUNCTION, "edited = True")
-    expected = made_from(smoke_copy.folder, [f"figures/{FIGURE}"])
-    assert not {"claims", "figures/rudman2024/figure4"} & expected
-    assert smoke_copy.planned().keys() == expected
-    smoke_copy.done()
-    assert smoke_copy.planned() == {}
-    after = digests(smoke_copy.folder)
-    page = f"results/site/{FIGURE.split('/')[0]}.html"  # shows the source of the figure
-    assert after.pop(page) != before.pop(page)
-    assert after == before
-    verified = audit(smoke_copy, "verify", "--all")
-    assert verified.returncode == 0, verified.stdout
 
 
 def test_an_edited_metric_reruns_only_its_importers(smoke_copy: Workflow) -> None:

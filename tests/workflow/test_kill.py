@@ -32,7 +32,7 @@ def due(self, asked=set()):
 CheckpointTimer.due = due
 CheckpointTimer.note_saved = lambda self, began: time.sleep(1)
 """,
-    "isotropy/embed/sentence_encoder.py": """
+    "isotropy/models/sentence_encoder.py": """
 import time
 
 TEXTS_PER_PART = 40

@@ -48,15 +48,6 @@ def test_study_in_unusual_folder_runs_and_is_intact(
     assert NOTHING in workflow.done("--snakefile", snakefile, "--", PREPARED)
 
 
-def test_checkout_path_with_braces_is_rejected(tmp_path: Path) -> None:
-    """Snakemake would interpret them as wildcards."""
-    workflow = Workflow(copy_checkout(tmp_path / "a {checkout}"))
-    result = workflow.run("-n", "--", PREPARED)
-    assert result.returncode == 1
-    assert "move it to a folder without braces" in result.stdout
-    assert "Traceback" not in result.stdout
-
-
 @pytest.fixture
 def reviews(tmp_path: Path) -> Workflow:
     """A study with a user's data set: files in a mirror folder, without digests."""
@@ -107,23 +98,6 @@ def test_an_edited_local_file_is_fetched_again(reviews: Workflow) -> None:
     reviews.done("--", TEXTS)
     assert "review 1 is fine" in set(pd.read_parquet(reviews.folder / TEXTS)["text"])
     assert NOTHING in reviews.done("--", TEXTS)
-
-
-def test_touched_result_files_rerun_nothing_but_touched_folders_do(
-    smoke_whole_copy: Workflow,
-) -> None:
-    """A newer file with the same bytes reruns nothing. A folder is compared by its time stamp: jobs
-    that read it are planned, until `--touch` updates the results."""
-    results = smoke_whole_copy.folder / "results"
-    for path in results.rglob("*"):
-        if path.is_file() and path.name != ".snakemake_timestamp":
-            os.utime(path)
-    assert smoke_whole_copy.planned() == {}
-    os.utime(results / "fetch/polarity/.snakemake_timestamp")
-    assert "prepare/polarity" in smoke_whole_copy.planned()
-    smoke_whole_copy.done("--touch")
-    assert smoke_whole_copy.planned() == {}
-    assert audit(smoke_whole_copy, "verify", "--all").returncode == 0
 
 
 APPTAINER = """#!/usr/bin/env python3

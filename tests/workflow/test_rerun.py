@@ -4,7 +4,6 @@ shards. For edited code see test_code_identity.py."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from itertools import pairwise
@@ -16,7 +15,7 @@ import yaml
 from isotropy.errors import IsotropyError
 from tests.conftest import Workflow, copy_checkout, digests
 from tests.workflow.conftest import PlannedJobs
-from tests.workflow.study import audit_by_command, made_from, stems_made_by
+from tests.workflow.study import made_from, stems_made_by
 
 # Numbers of jobs in the smoke study and the full-scale study, counted by hand.
 TRAJECTORIES = {
@@ -38,16 +37,6 @@ def clone(smoke: Workflow, session_folder: Path) -> Workflow:
 def test_results_copied_into_a_fresh_clone_rerun_nothing(smoke: Workflow, clone: Workflow) -> None:
     """Snakemake's metadata is copied as well: a finished study has nothing to do."""
     shutil.copytree(smoke.folder / ".snakemake", clone.folder / ".snakemake")
-    assert clone.planned() == {}
-
-
-def test_touched_files_and_an_edited_readme_rerun_nothing(clone: Workflow) -> None:
-    """Snakemake has no metadata of the results here."""
-    for path in clone.folder.rglob("*"):
-        if path.is_file() and "results" not in path.relative_to(clone.folder).parts:
-            os.utime(path)
-    with (clone.folder / "README.md").open("a") as stream:
-        stream.write("\nA remark.\n")
     assert clone.planned() == {}
 
 
@@ -86,21 +75,6 @@ def test_keeping_a_model_of_a_finished_study_reruns_its_job(smoke_copy: Workflow
     assert planned.keys() == made_from(smoke_copy.folder, stems)
 
 
-def test_audit_passes_on_the_study_and_finds_a_flipped_byte(smoke_whole_copy: Workflow) -> None:
-    """The audit of a figure finds a flipped byte in the model's weights, from which it is made."""
-    good = audit_by_command(smoke_whole_copy, "verify", "--all")
-    assert good.returncode == 0, good.stdout
-    assert "0 without record, 0 missing, 0 altered" in good.stdout
-    weights = smoke_whole_copy.folder / "results/fetch/all-MiniLM-L6-v2/model.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    bad = audit_by_command(smoke_whole_copy, "verify", "results/figures/mickus2024/figure3.pdf")
-    assert bad.returncode == 1
-    assert "model.safetensors" in bad.stdout
-    assert "1 altered" in bad.stdout
-
-
 @pytest.mark.parametrize("study", ["smoke", "paper"])
 def test_planned_jobs_are_as_counted_by_hand(fresh: PlannedJobs, project: Path, study: str) -> None:
     """Each result is planned once, as in `isotropy plan`."""
@@ -131,7 +105,7 @@ def test_shards_do_not_change_token_vectors(smoke_copy: Workflow) -> None:
     planned = smoke_copy.planned()  # jobs whose results are older than the vectors
     assert stems_made_by(smoke_copy.folder, "measure_layer") <= planned.keys()
     assert not {"embed_tokens", "embed_shard"} & set(planned.values())
-    module = smoke_copy.folder / "isotropy/embed/tokens.py"
+    module = smoke_copy.folder / "replication/embed/tokens.py"
     module.write_text(module.read_text() + "\nEDITED = True\n")
     planned = smoke_copy.planned()  # jobs follow the current configuration, without shards
     assert stems_made_by(smoke_copy.folder, "embed_tokens") <= planned.keys()
@@ -186,7 +160,7 @@ def test_jobs_take_turns_on_a_gpu(smoke_copy: Workflow) -> None:
     devices = smoke_copy.folder / "dev"
     devices.mkdir()
     (devices / "nvidia0").touch()
-    module = smoke_copy.folder / "isotropy/gpus.py"
+    module = smoke_copy.folder / "replication/gpus.py"
     module.write_text(module.read_text().replace('Path("/dev")', f"Path({str(devices)!r})"))
     (smoke_copy.folder / "turns.yaml").write_text("compute: {jobs_per_gpu: 1}\n")
     stems = sorted(stems_made_by(smoke_copy.folder, "optimize_embeddings"))[:3]

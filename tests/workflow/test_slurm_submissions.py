@@ -18,9 +18,8 @@ from snakemake_executor_plugin_slurm.partitions import get_best_partition, read_
 from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 
-from isotropy.papers.registry import KEYS
-from isotropy.workflow.costs import CostModel, read_rates
-from tests.conftest import Planned, Workflow
+from replication.papers.registry import KEYS
+from tests.conftest import Planned
 from tests.workflow.conftest import PlannedJobs
 
 ON_GPU = {
@@ -146,18 +145,3 @@ def test_without_gpus_all_jobs_go_to_the_cpu_partition(fresh: PlannedJobs, proje
         assert 4 * jobs[rule].resources["runtime"] <= max_runtime, rule
     seeds = group_of_jobs(project, jobs["optimize_embeddings"], 10)
     assert 4 * seeds.resources["runtime"] <= max_runtime
-
-
-def test_resources_follow_from_the_estimates_of_isotropy_plan(
-    fresh: PlannedJobs, project: Path
-) -> None:
-    """With a margin: no job runs out of memory or time at its first attempt by them."""
-    workflow = Workflow(project, ["config/smoke.yaml"])
-    costs = CostModel(workflow.plan(), read_rates(project / "config/rates.yaml"))
-    jobs = [job for job in fresh("smoke") if job.rule not in LOCAL]
-    assert {job.rule for job in jobs} >= ON_GPU - {"embed_shard"}
-    for job in jobs:
-        cost = costs.cost(job.stem)
-        memory, minutes = cost.memory / 10**6, cost.seconds / 60
-        assert 1.5 * memory + 1000 <= job.resources["mem_mb"] < 1.5 * memory + 1500, job.stem
-        assert minutes <= job.resources["runtime"] <= max(30, 3 * minutes + 1), job.stem

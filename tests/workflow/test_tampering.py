@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from isotropy.provenance.audit import GOOD, verify_all
-from isotropy.provenance.format import LEDGER
+from replication.provenance.audit import GOOD, verify_all
+from replication.provenance.format import LEDGER
 from tests.conftest import Workflow
 from tests.workflow.alterations import Study, campaign
 from tests.workflow.study import audit

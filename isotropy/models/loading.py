@@ -1,0 +1,191 @@
+"""Load the weights of a model, and find out whether they are the model's and how it reads texts.
+
+transformers initializes what a checkpoint lacks at random and leaves out what it cannot use. Here a
+missing weight is an error, unless it belongs to a pooler, whose output is not read, or to a new
+head. What is not used is recorded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import transformers
+from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoModel, AutoModelForTextEncoding
+
+from isotropy.errors import IsotropyError
+from isotropy.files import read_json
+from isotropy.models.folder import require_supported
+
+log = logging.getLogger(__name__)
+
+NAMES_SHOWN = 3
+
+TEXT_PARTS = ("text_model", "language_model", "text_encoder")
+"""Names under which models of several modalities hold the part that reads texts."""
+
+PADDING_TOLERANCE = 5e-5
+"""Difference, relative to the largest value, that rounding explains in single precision."""
+
+
+class LoadedModel(NamedTuple):
+    """A model, and a description of its weights for the record: the library that loaded them,
+    names that the checkpoint lacks (of a pooler or a new head), and names that are not used.
+    """
+
+    model: Any
+    weights: dict[str, Any]
+
+
+def load_weights(model_class: Any, folder: Path, **options: Any) -> LoadedModel:
+    """Load a model from a folder of plain files by transformers.
+
+    Args:
+        model_class: an auto class of transformers, such as AutoModel.
+        folder: the folder.
+        options: further arguments for `from_pretrained`.
+
+    Raises:
+        IsotropyError: the model needs code of its own, a weight is missing that is neither of a
+            pooler nor of a head, or one has another shape than the configuration says.
+    """
+    if (folder / "config.json").is_file():
+        require_supported(folder, read_json(folder / "config.json"))
+    # Shapes are compared here: the error of transformers refers to its log.
+    model, info = model_class.from_pretrained(
+        folder,
+        local_files_only=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        **options,
+    )
+    for name, stored, expected in sorted(info["mismatched_keys"]):
+        if not _is_optional(name, model):
+            raise IsotropyError(
+                f"{folder}: its weights do not fit config.json: {name} has shape {tuple(stored)}, "
+                f"expected {tuple(expected)}"
+            )
+    missing, unused = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
+    if lacking := [name for name in missing if not _is_optional(name, model)]:
+        raise IsotropyError(_describe_missing(folder, lacking, unused))
+    if unused:
+        log.info("%d weights in %s are not used: %s", len(unused), folder.name, _few(unused))
+    library = f"transformers {transformers.__version__}"
+    return LoadedModel(model, {"library": library, "missing": missing, "unused": unused})
+
+
+def load_text_model(folder: Path, config: Any, **options: Any) -> LoadedModel:
+    """Load the part of a model that reads texts.
+
+    Args:
+        folder: the model's folder.
+        config: its configuration in transformers.
+        options: further arguments for `from_pretrained`.
+
+    Raises:
+        IsotropyError: as `load_weights` and `text_part`.
+    """
+    model_class = AutoModelForTextEncoding if has_encoder_class(config) else AutoModel
+    loaded = load_weights(model_class, folder, **options)
+    part = text_part(loaded.model, folder)
+    if part is loaded.model:
+        return loaded
+    return LoadedModel(part, loaded.weights | {"part": type(part).__name__})
+
+
+def has_encoder_class(config: Any) -> bool:
+    """Return whether transformers has a class for the encoder alone of this encoder-decoder, such
+    as T5's. Folders may hold weights of the encoder only, and then say that they have no decoder.
+    """
+    model_class = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
+    return model_class is not None and model_class.__name__.endswith("EncoderModel")
+
+
+def text_part(model: Any, folder: Path) -> Any:
+    """Return the part of a model that reads texts: the encoder of an encoder-decoder, the text part
+    of a model of several modalities, else the model itself.
+
+    Args:
+        model: a model of transformers.
+        folder: where it comes from, for the message.
+
+    Raises:
+        IsotropyError: no part reads texts alone, or a text would depend on those before it.
+    """
+    config = model.config
+    if getattr(config, "attention_type", None) == "block_sparse":
+        raise IsotropyError(
+            f"{folder}: with block-sparse attention a short text changes how the texts after it "
+            'are read: set attention_type to "original_full" in config.json'
+        )
+    if config.is_encoder_decoder:
+        return model.get_encoder()
+    if config.get_text_config() is config:
+        return model
+    for name in TEXT_PARTS:
+        if (part := getattr(model, name, None)) is not None:
+            return part
+    raise IsotropyError(f"{folder}: no part of a {config.model_type} reads texts alone")
+
+
+class HiddenStates(NamedTuple):
+    """What a model gives for a text.
+
+    Attributes:
+        widths: dimension of each hidden layer, the embedding layer first; None: the layer has not
+            one vector per token.
+        depend_on_padding: whether the states of a text differ where it is padded, in spite of its
+            mask. Only texts of the same length may share a batch.
+    """
+
+    widths: list[int | None]
+    depend_on_padding: bool
+
+
+def inspect_hidden_states(
+    states_of: Callable[[Sequence[Sequence[int]]], Sequence[torch.Tensor]], short: Sequence[int]
+) -> HiddenStates:
+    """Find out what a model gives, by two short texts, alone and together.
+
+    Args:
+        states_of: computes all hidden states of a batch of tokenized texts, shape (texts, tokens,
+            d) each; shorter texts are padded on the right.
+        short: the ids of a text; the other is twice this one.
+    """
+    n, together, alone = len(short), states_of([short, [*short, *short]]), states_of([short])
+    widths, depend = [], False
+    for padded, single in zip(together, alone, strict=True):
+        per_token = padded.shape[1] == 2 * n and single.shape[1] == n
+        widths.append(int(padded.shape[2]) if per_token else None)
+        depend |= per_token and differs_beyond_rounding(padded[0, :n], single[0])
+    return HiddenStates(widths, depend)
+
+
+def differs_beyond_rounding(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Return whether tensors of the same shape differ by more than single precision explains."""
+    return bool((a - b).abs().max() > PADDING_TOLERANCE * b.abs().max().clamp(min=1e-9))
+
+
+def _is_optional(name: str, model: Any) -> bool:
+    """Return whether a weight is one of a pooler, or of the head of a model with a task."""
+    base = model.base_model_prefix
+    has_head = hasattr(model, base) and model.base_model is not model
+    return "pooler" in name.split(".") or (has_head and not name.startswith(f"{base}."))
+
+
+def _describe_missing(folder: Path, missing: list[str], unused: list[str]) -> str:
+    message = f"{folder}: the file of weights lacks {len(missing)} of the model: {_few(missing)}"
+    if not unused:
+        return message + ". Save the complete model with save_pretrained"
+    return (
+        f"{message}; it has {len(unused)} that the model does not: {_few(unused)}. Load them where "
+        "they were made, under the names of transformers, and save the model with save_pretrained"
+    )
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more

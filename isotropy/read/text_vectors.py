@@ -1,0 +1,159 @@
+"""Read vectors as text: a matrix of numbers, or per line a word and its vector (GloVe), after a
+line `n d` in word2vec files.
+
+What a line means is decided by all of the first lines together, never by one: a word may contain
+blanks, and may be a number. The counts of a word2vec file are checked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isotropy.errors import IsotropyError
+from isotropy.read.clouds import StoredArray
+
+LINES_PER_BLOCK = 4096
+
+
+class TextVectors(NamedTuple):
+    """Vectors converted to a binary array, and sentences on how the file was read."""
+
+    stored: StoredArray
+    notes: list[str]
+
+
+class _Format(NamedTuple):
+    """How lines are read.
+
+    Attributes:
+        d: numbers per line.
+        has_words: whether a word stands before them.
+        n: number of lines that the header promises; None without a header.
+    """
+
+    d: int
+    has_words: bool
+    n: int | None
+
+
+def read_text_vectors(path: Path, target: Path, title: str | None = None) -> TextVectors:
+    """Convert text vectors to a binary array in the file `target`; `title` is the name in messages.
+
+    Raises:
+        IsotropyError: not UTF-8, a line that does not fit the others, or counts in the first line
+            that the file does not have.
+    """
+    with path.open(encoding="utf-8-sig", newline="\n") as stream, target.open("wb") as file:
+        try:
+            return _convert(title or str(path), stream, target, file)
+        except UnicodeDecodeError as error:
+            raise IsotropyError(
+                f"{title or path}: expected UTF-8, got byte {error.object[error.start]:#04x}"
+            ) from None
+
+
+def _convert(title: str, stream: Any, target: Path, file: Any) -> TextVectors:
+    lines = enumerate(stream, start=1)
+    block = _fields(islice(lines, LINES_PER_BLOCK))
+    if not block:
+        raise IsotropyError(f"{title}: the file has only blank lines")
+    layout = _find_format(title, [fields for _, fields in block])
+    if layout.n is not None:
+        block = block[1:]
+    n = 0
+    while block:
+        file.write(_parse(title, block, layout).tobytes())
+        n += len(block)
+        block = _fields(islice(lines, LINES_PER_BLOCK))
+    stored = StoredArray(target, np.dtype(np.float32), 0, (n, layout.d))
+    return TextVectors(stored, _check_count(title, n, layout))
+
+
+def _fields(lines: Iterable[tuple[int, str]]) -> list[tuple[int, list[str]]]:
+    """Split lines at blanks and tabs, and leave out empty ones; return them with their numbers."""
+    split = ((number, line.split()) for number, line in lines)
+    return [(number, fields) for number, fields in split if fields]
+
+
+def _find_format(title: str, rows: list[list[str]]) -> _Format:
+    """Decide from the first lines how all are read.
+
+    Raises:
+        IsotropyError: the header promises another number of columns than the lines have.
+    """
+    counts = [_n_numbers(row) for row in rows]
+    all_numbers = all(n == len(row) for n, row in zip(counts, rows, strict=True))
+    is_header = len(rows[0]) == 2 and all(field.isdecimal() for field in rows[0])
+    if is_header and all_numbers and set(counts[1:]) == {2}:
+        is_header = False  # a matrix of two columns
+    if is_header:
+        n, d = int(rows[0][0]), int(rows[0][1])
+        if min(counts[1:], default=d) > d:
+            raise IsotropyError(
+                f"{title}: line 1 promises {n} vectors of {d} numbers, but lines have at least "
+                f"{min(counts[1:])} numbers: correct it, or remove it"
+            )
+        return _Format(d, True, n)
+    if all_numbers:
+        return _Format(_most_frequent(counts), False, None)
+    # A word that is a number counts as one more, so most lines decide by their length as well.
+    d = min(_most_frequent(counts), _most_frequent([len(row) for row in rows]) - 1)
+    return _Format(d, True, None)
+
+
+def _most_frequent(counts: list[int]) -> int:
+    frequencies = Counter(counts)
+    return max(frequencies, key=lambda n: (frequencies[n], n))
+
+
+def _n_numbers(fields: list[str]) -> int:
+    """Count the numbers at the end of a line."""
+    for n, field in enumerate(reversed(fields)):
+        try:
+            float(field)
+        except ValueError:
+            return n
+    return len(fields)
+
+
+def _parse(title: str, block: list[tuple[int, list[str]]], layout: _Format) -> np.ndarray:
+    """Return the vectors of lines, shape (lines, d): their last d fields, since a word may contain
+    blanks.
+    """
+    d, minimum = layout.d, layout.d + layout.has_words
+    for number, fields in block:
+        if len(fields) < minimum or (not layout.has_words and len(fields) > d) or d < 1:
+            word = "a word and " if layout.has_words else ""
+            raise IsotropyError(
+                f"{title}, line {number}: expected {word}{max(d, 2)} numbers, got {len(fields)} "
+                "fields"
+            )
+    try:
+        return np.array([fields[-d:] for _, fields in block], dtype=np.float32)
+    except ValueError:
+        for number, fields in block:
+            if _n_numbers(fields) < d:
+                wrong = fields[len(fields) - _n_numbers(fields) - 1]
+                raise IsotropyError(
+                    f"{title}, line {number}: expected a number, got {wrong[:40]!r}"
+                ) from None
+        raise
+
+
+def _check_count(title: str, n: int, layout: _Format) -> list[str]:
+    """Compare the number of lines with that of the header; return sentences for the user."""
+    notes = [] if layout.has_words else [f"no words: each line is a vector of {layout.d} numbers"]
+    if layout.n is None or layout.n == n:
+        return notes
+    if n == layout.n - 1 and n > 1:  # as in an official file
+        return [*notes, f"line 1 promises {layout.n} vectors, the file has one less"]
+    raise IsotropyError(
+        f"{title}: line 1 promises {layout.n} vectors, the file has {n}: it is cut off, or not the "
+        "whole file"
+    )

@@ -1,0 +1,1 @@
+"""The Python of the workflow: papers, stages, records, pages and commands."""

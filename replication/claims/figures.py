@@ -1,0 +1,186 @@
+"""Figures of the verdicts on all claims."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MultipleLocator
+
+from isotropy.printable import without_remark
+from replication.claims.scales import CORRELATION, scale_of
+from replication.figures.draw import footnote, heading, whiskers
+from replication.figures.names import legend
+from replication.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
+from replication.papers.declare import figure
+
+ROW_HEIGHT = 0.33  # height of a row in inches
+AXIS_ROWS = 3  # rows that the axis and label of a panel take
+LABEL_CHARACTERS = {"published": 66, "scorecard": 78}  # width of the lines of a sentence
+GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), strict=True))
+"""Group of verdicts -> its name in the legend."""
+
+
+@figure(
+    "published",
+    title="Published numbers beside ours",
+    tables=["claims"],
+    section="all",
+    caption="Published numbers beside ours, each with its 95 % interval.",
+)
+def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
+    """Plot every published number beside ours, with its interval: a panel per quantity, counts as
+    ratios.
+    """
+    shown = verdicts.dropna(subset=["published", "obtained"])
+    shown = shown.assign(
+        scale=shown["column"].map(lambda c: scale_of(c).label), row=_row_names(shown)
+    )
+    groups = [rows for _, rows in shown.groupby("scale", sort=False)]
+    heights = [len(rows) + AXIS_ROWS for rows in groups] or [AXIS_ROWS]
+    figure = Figure(figsize=(7.8, 0.4 + ROW_HEIGHT * sum(heights)))
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    if not groups:
+        panels[0].set_axis_off()
+        panels[0].text(0.5, 0.5, "nothing to compare in this study", ha="center")
+    for axes, rows in zip(panels, groups, strict=False):
+        _published_panel(axes, rows)
+    legend(figure)
+    footnote(
+        figure,
+        f"{len(shown)} verdicts with a published number; the table of verdicts says how far to "
+        f"trust each number and which are bounds. {len(verdicts) - len(shown)} more are "
+        "directions, or were not attempted. Bars: 95 % intervals; strokes below them: runs.",
+    )
+    return figure
+
+
+def _row_names(verdicts: pd.DataFrame) -> pd.Series:
+    """The statement of each verdict, with its setup where several have that statement."""
+    statements = verdicts["statement"].map(without_remark)
+    several = statements.duplicated(keep=False)
+    names = statements.where(~several, statements + " (" + verdicts["setup"] + ")")
+    return names.map(
+        lambda name: textwrap.fill(name, LABEL_CHARACTERS["published"], break_on_hyphens=False)
+    )
+
+
+def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw a row per verdict: an open diamond for the published number, a dot and bar for ours."""
+    scale = scale_of(rows["column"].iloc[0])
+    values = rows[["published", "obtained", "low", "high"]].astype(float)
+    if scale.relative:
+        values = values.div(values["published"], axis=0)
+    values["y"] = np.arange(len(rows))
+    diamond: dict[str, Any] = {"marker": "D", "s": 44, "facecolors": "none", "edgecolors": "black"}
+    axes.scatter(values["published"], values["y"], label="published", **diamond)
+    for status, colour in STATUS.items():
+        selected = values[(rows["status"] == status).to_numpy()]
+        point, ends = ("obtained", "y"), ("low", "high")
+        whiskers(axes, selected, point, ends, horizontal=True, color=colour, lw=2.4, capsize=0)
+        if len(selected):
+            label = f"obtained, {status}"
+            axes.scatter(selected["obtained"], selected["y"], 36, colour, label=label, zorder=4)
+    runs = rows["runs"].str.split().explode().dropna().astype(float)
+    if len(runs):
+        position = values["y"].loc[runs.index] + 0.28
+        axes.scatter(runs, position, 36, "#777777", marker="|", label="a run", lw=1)
+    axes.set_yticks(values["y"], rows["row"], fontsize=7)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlabel(scale.label)
+    if scale == CORRELATION:
+        axes.set_xlim(-1.1, 1.1)
+        axes.xaxis.set_major_locator(MultipleLocator(0.5))
+    elif scale.relative:
+        axes.set_xlim(0, max(1.1, 1.05 * values["obtained"].max()))
+    elif scale.axis == "symlog":
+        axes.set_xscale("symlog", linthresh=1)
+
+
+@figure(
+    "scorecard",
+    title="Which statements hold for which model",
+    tables=["scorecard"],
+    section="all",
+    caption="Statements by model: the verdict as if the study had that model alone.",
+)
+def claims_by_model(scorecard: pd.DataFrame) -> Figure:
+    """Plot statements (rows, by paper) against models (columns): the word of each verdict, and
+    the number that it is based on; of more than four models, its sign alone.
+
+    Args:
+        scorecard: verdicts by model (`replication.claims.scorecard`).
+    """
+    models = sorted(scorecard["model_title"].unique(), key=lambda title: title == NO_MODEL)
+    papers = list(scorecard.groupby("paper", sort=False))
+    heights = [rows["id"].nunique() for _, rows in papers] or [1]
+    width, height = 4.5 + 1.15 * max(len(models), 1), 1.2 + 0.32 * sum(heights) + 0.4 * len(heights)
+    figure = Figure(figsize=(width, height))
+    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    if not papers:
+        panels[0].set_axis_off()
+        panels[0].text(0.5, 0.5, "no claim has a number in this study", ha="center")
+    for axes, (paper, rows) in zip(panels, papers, strict=False):
+        _verdict_cells(axes, str(paper), rows, models)
+        axes.tick_params(length=0, labeltop=axes is panels[0], labelbottom=False, labelsize=7)
+    marks = [
+        Patch(color=VERDICTS[g], label=f"{SIGNS[g]} {name}") for g, name in GROUP_NAMES.items()
+    ]
+    figure.legend(handles=marks, ncols=4, loc="outside upper left", frameon=False)
+    footnote(
+        figure,
+        "Each statement judged as if the study had that model alone; beside the word the number "
+        "that the verdict stands on, where it is one number. In bold: the paper's own "
+        "data, model and protocol; all others are stand-ins. An empty cell: no number for that "
+        "model.",
+    )
+    return figure
+
+
+def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> None:
+    """One panel: a row per statement, a column per model, cells in the colour of their verdict."""
+    group = rows["word"].map(GROUPS)
+    numbers = rows["obtained"].map(lambda v: "" if pd.isna(v) else f"  {v:.3g}".replace("-", "−"))
+    rows = rows.assign(
+        code=group.map(list(VERDICTS).index),
+        text=group.map(SIGNS) + (" " + rows["word"] + numbers if len(models) <= 4 else ""),
+        bold=rows["status"] == "original",
+    )
+    code, text, bold = (
+        rows.pivot(index="id", columns="model_title", values=column).reindex(
+            index=rows["id"].unique(), columns=models
+        )
+        for column in ("code", "text", "bold")
+    )
+    sns.heatmap(
+        code.astype(float),
+        vmin=-0.5,
+        vmax=len(VERDICTS) - 0.5,
+        cmap=ListedColormap(list(VERDICTS.values())),
+        annot=text.to_numpy(),  # cells without a number are not written
+        fmt="",
+        annot_kws={"fontsize": 7.5, "color": "white"},
+        linewidths=1,
+        cbar=False,
+        xticklabels=[textwrap.fill(model, 18) for model in models],
+        yticklabels=[
+            textwrap.fill(without_remark(statement), LABEL_CHARACTERS["scorecard"])
+            for statement in rows.drop_duplicates("id")["statement"]
+        ],
+        ax=axes,
+    )
+    # seaborn writes the cells that are not empty, row by row
+    for cell, is_bold in zip(axes.texts, bold.stack().dropna(), strict=True):
+        cell.set_fontweight("bold" if is_bold else "normal")
+    axes.set(xlabel="", ylabel="")
+    axes.tick_params(axis="y", rotation=0)
+    axes.grid(visible=False)
+    heading(axes, re.sub(r"(?=\d{4}$)", " ", paper).capitalize())

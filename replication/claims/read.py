@@ -1,0 +1,118 @@
+"""Read the claims of a paper.
+
+`claims.yaml` in its folder has one entry per claim, or one template for claims that differ in a
+few words (`replication.templates`). A published number is given in the entry, or looked up in the
+paper's `published.csv`; `{printed}` in a statement is replaced by this number.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from isotropy.errors import IsotropyError, suggest
+from replication.claims.spec import Claim, Statement
+from replication.figures.spec import FigureSpec
+from replication.papers.declare import declared_figures
+from replication.papers.locations import CLAIMS
+from replication.papers.registry import Paper
+from replication.spec import first_mistake
+from replication.tables.spec import PublishedNumber
+from replication.templates import expand_template, fill, read_yaml
+
+
+def claims_figures() -> tuple[FigureSpec, ...]:
+    """Return the declared figures of the verdicts on the claims of all papers."""
+    return declared_figures(CLAIMS, Path(__file__).with_name("figures.py"))
+
+
+def read_claims(paper: Paper) -> list[Claim]:
+    """Read all claims of a paper, with statements expanded and published numbers looked up.
+
+    Raises:
+        IsotropyError: an entry is invalid, an id occurs twice, or a published number is not in the
+            paper's table.
+    """
+    path = paper.folder / "claims.yaml"
+    numbers = paper.published()
+    claims = [
+        _claim(entry, values, paper, numbers)
+        for template in read_yaml(path) or []
+        for values, entry in expand_template(template)
+    ]
+    ids = [claim.id for claim in claims]
+    if repeated := sorted({i for i in ids if ids.count(i) > 1}):
+        raise IsotropyError(f"{path}: duplicate id {repeated[0]}")
+    statements: dict[str, Statement] = {}
+    for claim in claims:
+        statement = claim.belongs_to
+        if statements.setdefault(statement.id, statement) != statement:
+            raise IsotropyError(
+                f"{path}: {claim.id}: statement {statement.id} is declared in two different ways"
+            )
+    return claims
+
+
+def _claim(
+    entry: dict[str, Any], values: dict[str, Any], paper: Paper, numbers: list[PublishedNumber]
+) -> Claim:
+    try:
+        keys = fill(entry.get("published"), values)
+        if keys is not None:
+            printed, published = _look_up(keys, numbers)
+            entry = entry | {"published": published}
+            values = values | {"printed": f"{printed:.12g}"}
+        return Claim.model_validate(fill(entry, values) | {"paper": paper.key})
+    except ValidationError as error:
+        raise IsotropyError(
+            f"{_message_prefix(paper, entry)}{first_mistake(error, Claim)}"
+        ) from error
+    except (KeyError, ValueError) as error:
+        raise IsotropyError(f"{_message_prefix(paper, entry)}{error}") from error
+
+
+def _message_prefix(paper: Paper, entry: dict[str, Any]) -> str:
+    """Return file and id of a claim's entry, as the start of an error message."""
+    return f"{paper.folder / 'claims.yaml'}: {entry.get('id')}: "
+
+
+def _look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> tuple[float, dict[str, Any]]:
+    """Return a published number as given in an entry, or look up its row by the keys; with
+    `log10: true`, its logarithm is compared.
+
+    Returns:
+        The number as printed, for statements; and the fields of `Published`: the value to compare
+        with, and the note on its source.
+
+    Raises:
+        ValueError: not exactly one row matches.
+    """
+    if "value" in keys:
+        return float(keys["value"]), keys
+    rows = matching_rows(keys, numbers)
+    if len(rows) != 1:
+        raise ValueError(f"published: {_explain_mismatch(keys, numbers, len(rows))}")
+    value, source_note = rows[0].value, rows[0].source_note
+    if keys.get("log10"):
+        return value, {"value": math.log10(value), "source_note": f"{source_note}; its logarithm"}
+    return value, {"value": value, "source_note": source_note}
+
+
+def _explain_mismatch(keys: dict[str, Any], numbers: list[PublishedNumber], n: int) -> str:
+    """Explain why the keys of a published number do not match exactly one row."""
+    for key, value in keys.items():
+        if key != "log10" and key not in PublishedNumber.model_fields:
+            return f"{key}: unknown column; {suggest(key, PublishedNumber.model_fields)}"
+        values = {str(getattr(number, key, None)) for number in numbers}
+        if key != "log10" and str(value) not in values:
+            return f"{key}: no row has {value!r}; {suggest(str(value), values)}"
+    return f"expected one row of published.csv for {keys}, got {n}"
+
+
+def matching_rows(keys: dict[str, Any], numbers: list[PublishedNumber]) -> list[PublishedNumber]:
+    """Return the published numbers whose columns have the given values; `log10` is ignored."""
+    wanted = {key: value for key, value in keys.items() if key != "log10"}
+    return [n for n in numbers if all(getattr(n, k, None) == v for k, v in wanted.items())]

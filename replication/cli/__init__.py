@@ -1,0 +1,221 @@
+"""The commands of the workflow, beside `isotropy measure`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from isotropy.cli import app, one_sentence
+from isotropy.files import RESULTS
+from replication.cli.audit import app as audit_app
+from replication.cli.common import Root, find_project, study_costs, study_plan
+from replication.cli.share import report, site
+from replication.cli.sources import app as sources_app
+from replication.cli.status import status
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from replication.plan.costs import CostModel, Rates, Total
+
+
+app.add_typer(audit_app, name="audit")
+app.add_typer(sources_app, name="sources")
+app.command()(status)
+app.command()(report)
+app.command()(site)
+
+
+@app.command()
+def plan(
+    configfile: Annotated[
+        list[Path] | None, typer.Option(help="A configuration read after config.yaml.")
+    ] = None,
+    rates: Annotated[Path | None, typer.Option(help="Rates, instead of config/rates.yaml.")] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option(help="Checkout; default: this folder, if it is one, or this installation."),
+    ] = None,
+    decide: Annotated[
+        str | None, typer.Option(help="Id of an undecided claim: add the runs to decide it.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(help="Where --decide writes the configuration file.")
+    ] = Path("decide.yaml"),
+    measured: Annotated[
+        bool,
+        typer.Option("--measured", help="Correct the speeds by the finished jobs of this folder."),
+    ] = False,
+    root: Root = Path(),
+) -> None:
+    """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage;
+    in a folder with results, what is left of it, too.
+
+    With --decide it reads results/claims.parquet, writes a configuration file with as many fresh
+    runs as would decide the claim with a probability of 80 %, and prints what that study costs.
+    """
+    from rich.console import Console
+
+    from replication.plan.costs import read_rates, totals
+
+    console = Console(highlight=False)
+    checkout = find_project(project, Path())
+    with one_sentence():
+        speeds = read_rates(rates or checkout / "config/rates.yaml")
+        files = configfile or []
+        if decide is not None:
+            verdicts = root / RESULTS / "claims.parquet"
+            files = [*files, _write_configuration(decide, output, verdicts, checkout, files)]
+            console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
+        scale = _measured_scale(root, checkout, speeds) if measured else {}
+        costs = replace(study_costs(checkout, root, files, speeds), scale=scale)
+        left = _stems_left(root, checkout, costs)
+        stage_totals = totals(costs, costs.plan.stems())
+    console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
+    if memory := stage_totals["all"].gpu_memory:
+        console.print(f"largest job on a GPU: {memory:,.1f} GB of its memory, computed")
+    for (stage, gpu), factor in scale.items():
+        console.print(f"measured: {stage}{' on GPUs' if gpu else ''} {factor:.2f} times as long")
+    _print_origin(console, speeds, rates, costs.unknown)
+
+
+def _print_origin(
+    console: Console, speeds: Rates, rates: Path | None, unknown: Iterable[str]
+) -> None:
+    """Print whose speeds these are, and which sizes are not known."""
+    hardware = f"GPU: {speeds.hardware.gpu}. CPU: {speeds.hardware.cpu}."
+    origin = f"Speeds: {rates or 'config/rates.yaml'}."
+    console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
+    if names := ", ".join(sorted(unknown)):
+        warning = f"Sources of unknown size, counted as empty: {names}"
+        console.print(warning, style="yellow", markup=False, soft_wrap=True)
+
+
+def _measured_scale(root: Path, project: Path, speeds: Rates) -> dict[tuple[str, bool], float]:
+    """Factors on the estimates of jobs by stage, from the records of the last run in a folder."""
+    from isotropy.errors import IsotropyError
+    from replication.plan.status import measured_scale, survey
+    from replication.plan.summary import summarize
+
+    summary = summarize(study_costs(project, root, None, speeds))
+    scale = measured_scale(survey(root, summary, project.resolve()))
+    if not scale:
+        raise IsotropyError(
+            f"--measured: {root} has no finished jobs of this checkout: run a part of a study "
+            "first, such as --configfile config/smoke.yaml"
+        )
+    return scale
+
+
+def _stems_left(root: Path, project: Path, costs: CostModel) -> list[str] | None:
+    """The results that a folder does not have yet; None if it has none at all."""
+    from replication.plan.status import survey
+    from replication.plan.summary import summarize
+    from replication.provenance.format import LEDGER
+
+    if not (root / RESULTS / LEDGER).is_file():
+        return None
+    results = survey(root, summarize(costs), project.resolve())
+    return [result.name for result in results if result.state != "done"]
+
+
+def _write_configuration(
+    claim: str, path: Path, verdicts: Path, project: Path, configfiles: list[Path]
+) -> Path:
+    """Write a configuration file with the runs that decide a claim; return its absolute path."""
+    import pandas as pd
+    import yaml
+
+    from isotropy.errors import IsotropyError
+    from replication.claims.sample_size import runs_configuration, runs_needed, table_with_runs
+    from replication.papers.registry import paper
+
+    if not verdicts.exists():
+        raise IsotropyError(f"{verdicts}: no verdicts yet; run the study first")
+    n, table = runs_needed(claim, pd.read_parquet(verdicts))
+    key = table.split("/")[0]
+    spec = table_with_runs(table, paper(key).tables)
+    field = str(spec.repeats)
+    if spec.repeats_choose:
+        n = 2 * n - 1  # so that n are reported
+    current = getattr(study_plan(project, Path(), configfiles).study.config, key)
+    for name in field.split("."):
+        current = getattr(current, name)
+    if not isinstance(current, list):
+        typer.echo(
+            f"{key}.{field} is a number: the runs of {verdicts.name} are among the new ones, so "
+            "that a verdict has up to three times the nominal rate of error",
+            err=True,
+        )
+    configuration = runs_configuration(key, field, n, current)
+    path.write_text(yaml.safe_dump(configuration, sort_keys=False), "utf8")
+    return path.absolute()
+
+
+def _cost_table(stage_totals: Mapping[str, Total], left: Mapping[str, Total] | None) -> Table:
+    """One row per stage, and one for the total; `left`: the same of results that do not exist."""
+    from rich.table import Table
+
+    numbers = (
+        "jobs",
+        "GPU jobs, hours",
+        "CPU jobs, hours",
+        "longest job, hours",
+        "disk, GB",
+        "largest job, GB",
+    )
+    to_do = () if left is None else ("jobs left", "hours left")
+    table = Table("stage", *numbers, *to_do, box=None)
+    table.columns[0].no_wrap = True
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for stage, row in stage_totals.items():
+        hours = [_hours(value) for value in (row.gpu_hours, row.cpu_hours, row.longest)]
+        table.add_row(
+            stage,
+            f"{row.jobs:,}",
+            *hours,
+            f"{row.disk:,.1f}",
+            f"{row.memory:,.1f}",
+            *([] if left is None else _left(left.get(stage))),
+            end_section=stage == "report",
+        )
+    return table
+
+
+def _left(total: Total | None) -> tuple[str, str]:
+    """Jobs and hours that are left of a stage; empty if there are none."""
+    if total is None or not total.jobs:
+        return "", ""
+    return f"{total.jobs:,}", _hours(total.gpu_hours + total.cpu_hours)
+
+
+def _hours(value: float) -> str:
+    """Format hours, with two decimals below one; empty for none."""
+    return f"{value:,.{1 if value >= 1 else 2}f}" if value else ""
+
+
+@app.command()
+def schema(
+    write: Annotated[
+        bool,
+        typer.Option(
+            "--write",
+            help="Write schemas/config.schema.json and config/README.md instead of printing.",
+        ),
+    ] = False,
+) -> None:
+    """Print the JSON schema of the configuration."""
+    from replication.plan.config import generated_files
+    from replication.plan.config import schema as config_schema
+
+    if write:
+        for path, text in generated_files().items():
+            Path(path).write_text(text, "utf8")
+    else:
+        typer.echo(config_schema(), nl=False)

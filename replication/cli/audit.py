@@ -1,0 +1,341 @@
+"""The commands `isotropy audit …`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from isotropy.cli import console, one_sentence, print_line
+from isotropy.errors import IsotropyError
+from isotropy.files import RESULTS
+from replication.cli.common import Root, find_project, refuse, study_plan
+from replication.provenance.format import LEDGER, ledger_bytes, read_ledger
+from replication.provenance.verify_bundle import main as verify_bundle
+
+if TYPE_CHECKING:
+    from replication.provenance.audit import Finding
+    from replication.provenance.checkout import Checkout
+
+app = typer.Typer(no_args_is_help=True, help="Check results back to the bytes they came from.")
+Project = Annotated[
+    Path | None,
+    typer.Option(
+        help="Checkout to compare with; default: the run's folder, if it is one, or this "
+        "installation."
+    ),
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads that digest files.")]
+
+
+@app.command()
+def verify(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Results: files or folders; or one bundle.zip.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All results, and files that no record lists.")
+    ] = False,
+    root: Root = Path(),
+    project: Project = None,
+    configfile: Annotated[
+        list[Path] | None,
+        typer.Option(help="Configuration after config.yaml; default: that of the last run."),
+    ] = None,
+    digests_only: Annotated[
+        bool, typer.Option("--digests-only", help="Compare neither spec nor code nor packages.")
+    ] = False,
+    head: Annotated[
+        str | None,
+        typer.Option(help="A head of the ledger that was made public: it must be in the chain."),
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Recompute every sha256 from results to sources, and compare spec, code and packages with the
+    checkout.
+
+    States: intact, temporary (gone, as declared), other version (a package has another version
+    than the lock), other environment (made in another environment than the declared one), stale
+    (spec or code has changed since), input changed (made from other bytes than its input's job
+    wrote), without record, missing, altered. Changed infrastructure (code that cannot change
+    results) is named, and does not count as a finding. Exit 0: all is well, 1: a finding, 2:
+    inconclusive.
+    """
+    if everything == bool(paths):
+        refuse("Name results to check, or give --all.")
+    if paths and any(path.suffix == ".zip" for path in paths):
+        if len(paths) > 1:
+            refuse("Check a bundle by itself.")
+        raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
+    from replication.provenance import audit
+
+    incomplete: list[str] = []
+    with one_sentence():
+        checkout = None if digests_only else _checkout(project, root, configfile, incomplete)
+        if everything:
+            findings = audit.verify_all(root, checkout, threads)
+        else:
+            names = [_relative(p, root) for p in paths or []]
+            findings = audit.verify(root, names, checkout, threads)
+    raise typer.Exit(_report(root, findings, checkout, incomplete, head))
+
+
+def _report(
+    root: Path,
+    findings: list[Finding],
+    checkout: Checkout | None,
+    incomplete: list[str],
+    head: str | None,
+) -> int:
+    """Print the findings and a summary; return the exit code."""
+    from replication.provenance import audit
+
+    bad = [f for f in findings if f.state not in audit.GOOD]
+    for finding in bad:
+        # Lines are not truncated, so that paths can be copied
+        print_line(f"{finding.state}: {finding.path} ({finding.detail})")
+    ledger = root / RESULTS / LEDGER
+    try:
+        lines = read_ledger(ledger_bytes(ledger))[2] if ledger.is_file() else []
+    except (OSError, ValueError):  # reported as a finding
+        lines = []
+    forged = head is not None and head not in lines
+    if forged:
+        reason = f"{head} is not the digest of one of its lines: it is not the published ledger"
+        print_line(f"altered: {ledger} ({reason})")
+    if checkout is not None:
+        for name, n_files in sorted(checkout.changed_infrastructure.items()):
+            print_line(f"infrastructure changed since: {name} ({n_files} files)")
+        incomplete += checkout.incomplete
+    for reason in dict.fromkeys(incomplete):
+        print_line(f"incomplete: {reason}", "yellow")
+    counts = Counter(f.state for f in findings)
+    summary = ", ".join(f"{counts[state]} {state}" for state in audit.STATES)
+    print_line(
+        f"{len(findings)} files: {summary}; head of the ledger: {lines[-1] if lines else 'none'}",
+        "red" if bad else "green",
+    )
+    return 1 if bad or forged else 2 if incomplete or not findings else 0
+
+
+@app.command()
+def trace(
+    address: Annotated[
+        str,
+        typer.Argument(help="A result; a cell: TABLE#COLUMN=VALUE,…,COLUMN; or the id of a claim."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
+    as_mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Print a Mermaid flow chart.")
+    ] = False,
+    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
+    root: Root = Path(),
+) -> None:
+    """Show what a result was made from, by which job, down to the source bytes, as the records have
+    it.
+    """
+    from replication.provenance import trace as tracing
+
+    path, mark, query = address.partition("#")
+    with one_sentence():
+        is_file = "/" in path or Path(path).is_file()  # else the id of a claim
+        relative = _relative(Path(path), root).as_posix() if is_file else path
+        lineage = tracing.trace(root, relative + mark + query)
+        if html is not None:
+            html.write_text(tracing.html(lineage), "utf8")
+    if html is not None:
+        print_line(f"{html}", "green")
+    elif as_json:
+        typer.echo(json.dumps(lineage, indent=1, default=str))  # all else than ASCII as escapes
+    elif as_mermaid:
+        typer.echo(tracing.mermaid(lineage), nl=False)
+    else:
+        # In a file or a pipe nothing is cut; a terminal wraps.
+        wide = console if console.is_terminal else Console(highlight=False, width=1000)
+        wide.print(tracing.tree(lineage))
+
+
+@app.command()
+def diff(
+    first: Annotated[Path, typer.Argument(help="Folder of a run, or a bundle.")],
+    second: Annotated[Path, typer.Argument(help="The run or bundle to compare with.")],
+) -> None:
+    """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ,
+    2: inconclusive.
+    """
+    from replication.provenance.diff import diff as compare
+
+    with one_sentence():
+        comparison = compare(first, second)
+    for divergence in comparison.first:
+        print_line(f"{divergence.name}: {'; '.join(divergence.causes)}")
+    print_line(
+        f"{comparison.n_same} jobs gave the same bytes, {len(comparison.first)} differ, "
+        f"{comparison.n_following} more differ only because their inputs do",
+        "red" if comparison.first else "green",
+    )
+    raise typer.Exit(1 if comparison.first else 0)
+
+
+@app.command()
+def rerun(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Results, or folders of results, whose jobs are run again.")
+    ],
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Number of jobs to draw at random.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for sampling.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs to run in parallel.")] = 1,
+    root: Root = Path(),
+    project: Project = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            file_okay=False,
+            help="Folder to work in; default: the system's folder for temporary files.",
+        ),
+    ] = None,
+) -> None:
+    """Do jobs again in a folder of their own, and compare. Exit 0: all reproduced, 1: one changed,
+    2: one could not be done.
+    """
+    from replication.provenance.rerun import choose
+    from replication.provenance.rerun import rerun as rerun_jobs
+
+    checkout = find_project(project, root)
+    if not (checkout / "rules").is_dir():
+        refuse(f"{checkout} is not a checkout: give --project")
+    counts: Counter[str] = Counter()
+    with one_sentence():
+        names = choose(root, [_relative(p, root) for p in paths], sample, seed)
+        try:
+            expected = study_plan(checkout, root, None)
+        except (IsotropyError, OSError):  # only a mirror needs it
+            expected = None
+        for outcome in rerun_jobs(root, names, checkout, expected, jobs=jobs, scratch=scratch):
+            counts[outcome.verdict] += 1
+            print_line(
+                f"{outcome.verdict}: {outcome.name} ({outcome.detail}; {outcome.seconds:.1f} s)",
+                None if outcome.verdict == "reproduced" else "red",
+            )
+    summary = ", ".join(f"{counts[v]} {v}" for v in ("reproduced", "changed", "failed"))
+    print_line(
+        f"{len(names)} jobs: {summary}", "green" if counts["reproduced"] == len(names) else "red"
+    )
+    raise typer.Exit(1 if counts["changed"] else 2 if counts["failed"] else 0)
+
+
+@app.command()
+def identify(
+    files: Annotated[list[Path], typer.Argument(help="Files with any names, in any folders.")],
+    root: Root = Path(),
+) -> None:
+    """Find the record of a stray file, and say if it was altered. Exit 0: found and intact, 1:
+    altered, 2: not found.
+    """
+    from replication.provenance import audit
+
+    worst = 0
+    for file in files:
+        try:
+            identity = audit.identify(root, file)
+        except (IsotropyError, OSError) as error:
+            print_line(str(error), "red")
+            worst = 2
+            continue
+        if identity.path is not None:
+            print_line(f"{file}: intact, it is {identity.path} of {identity.record}", "green")
+        else:
+            outputs = ", ".join(identity.outputs) or "another form of its outputs"
+            print_line(
+                f"{file}: altered, or of another run of the same job; it carries the id of "
+                f"{identity.record}, which has {outputs}",
+                "red",
+            )
+            worst = max(worst, 1)
+    raise typer.Exit(worst)
+
+
+@app.command()
+def forget(
+    paths: Annotated[
+        list[Path], typer.Argument(help="Results, or folders of results, that were removed.")
+    ],
+    root: Root = Path(),
+) -> None:
+    """Note in the ledger that results were removed on purpose: `verify` no longer misses them, the
+    ledger keeps the note.
+    """
+    from replication.provenance.ledger import forget_missing
+
+    with one_sentence():
+        names = forget_missing(root, [_relative(p, root) for p in paths])
+    for name in names:
+        print_line(name)
+    print_line(f"recorded as removed: {len(names)}", "green")
+
+
+@app.command()
+def export(
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(help="The zip to write; default: results/bundle.zip of the run."),
+    ] = None,
+    root: Root = Path(),
+    project: Project = None,
+    with_data: Annotated[
+        bool,
+        typer.Option(
+            "--with-data",
+            help="Fetched sources, prepared texts and embeddings, too: mind their licences.",
+        ),
+    ] = False,
+) -> None:
+    """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` among
+    its code checks.
+    """
+    from replication.provenance import audit
+    from replication.provenance.bundle import export as write
+
+    bundle = bundle or root / RESULTS / audit.BUNDLE
+    with one_sentence():
+        n_files, n_bytes, head = write(
+            root, find_project(project, root), bundle, with_data=with_data
+        )
+    size = f"{n_files} files, {n_bytes / 1e6:.1f} MB"
+    print_line(f"{bundle}: {size}; head of the ledger: {head}", "green")
+
+
+def _checkout(
+    given: Path | None, root: Path, configfiles: list[Path] | None, incomplete: list[str]
+) -> Checkout:
+    """Return the checkout to compare with. Without its plan if that cannot be made; the reason is
+    added to `incomplete`.
+    """
+    from replication.provenance.checkout import Checkout
+
+    project = find_project(given, root)
+    try:
+        return Checkout(project, study_plan(project, root, configfiles))
+    except (IsotropyError, OSError) as error:
+        checkout = Checkout(project)
+        incomplete.append(f"specs were not compared: {error}")
+        return checkout
+
+
+def _relative(path: Path, root: Path) -> Path:
+    """Return a path relative to the folder of the run, as in records. A path that begins with
+    results/ is relative to that folder already, another to the working folder.
+    """
+    return (
+        Path(os.path.normpath(path))
+        if path.parts[:1] == (RESULTS.name,)
+        else Path(os.path.relpath(path, root))
+    )

@@ -1,0 +1,86 @@
+"""What several commands share: errors in one sentence, and the checkout and plan of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from isotropy.cli import print_line
+from isotropy.errors import IsotropyError
+from isotropy.files import RESULTS, sha256_file
+from isotropy.scrub import restore_path
+from replication.gpus import count_gpus
+
+if TYPE_CHECKING:
+    from replication.plan.costs import CostModel, Rates
+    from replication.plan.plan import Plan
+
+Root = Annotated[Path, typer.Option(help="Folder of the run.")]
+
+
+def refuse(reason: str) -> NoReturn:
+    """Print a message, and exit with code 2."""
+    print_line(reason, "red")
+    raise typer.Exit(2)
+
+
+def find_project(given: Path | None, folder: Path) -> Path:
+    """Return the given checkout; or the folder of a run, if that is one; or the one that this
+    package belongs to.
+    """
+    from replication.provenance.code import is_checkout, project_folder
+
+    return given or (folder if is_checkout(folder) else project_folder())
+
+
+def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:
+    """Return the plan of a checkout with the given configuration files, or that of the last run."""
+    from replication.plan.config import load_study, read_configuration
+    from replication.plan.plan import Plan
+    from replication.provenance.ledger import last_run
+
+    if configfiles is not None:
+        files, overrides = [project / "config.yaml", *configfiles], {}
+    else:
+        entry = last_run(root / RESULTS)
+        files, overrides = _files_of(entry, project), entry["overrides"]
+        sources = overrides.get("sources")
+        if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
+            overrides = overrides | {
+                "sources": sources | {"mirror": restore_path(sources["mirror"])}
+            }
+    study = load_study(
+        read_configuration(files, overrides), project, require_mirror=configfiles is not None
+    )
+    return Plan(study, project.resolve(), root.resolve())
+
+
+def study_costs(
+    project: Path, root: Path, configfiles: list[Path] | None, rates: Rates
+) -> CostModel:
+    """Return the estimates of the jobs of that plan, on this machine."""
+    from replication.plan.costs import CostModel
+
+    plan = study_plan(project, root, configfiles)
+    return CostModel(plan, rates, sees_gpu=count_gpus() > 0)
+
+
+def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
+    """Return the paths of the configuration files of a run.
+
+    Raises:
+        IsotropyError: a file outside the checkout has changed since: a ledger of someone else
+            could name any file of this machine.
+    """
+    files = []
+    for entry in run["configfiles"]:
+        file = project / restore_path(entry["path"])
+        inside = file.resolve().is_relative_to(project.resolve())
+        if not inside and file.is_file() and sha256_file(file) != entry["sha256"]:
+            raise IsotropyError(
+                f"{file} is not what configured the last run: name it with --configfile"
+            )
+        files.append(file)
+    return files

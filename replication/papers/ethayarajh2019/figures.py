@@ -1,0 +1,497 @@
+"""Figures of Ethayarajh 2019, drawn from tables alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from replication.figures.draw import (
+    GREY,
+    Look,
+    Panels,
+    card,
+    curve,
+    footnote,
+    grid,
+    heading,
+    label,
+    look,
+    looks,
+    mark_status,
+    panels,
+    share_scale,
+    sources,
+)
+from replication.figures.names import legend
+from replication.papers.declare import figure
+
+VARIANTS = {
+    "all": "all words",
+    "no-first": "without first words",
+    "no-massive": "without massive activations",
+    "standardized": "standardized",
+}
+ESTIMATES = {
+    "uncentred": "the paper's formula",
+    "centred": "about the mean (PCA)",
+    "truncated_svd": "TruncatedSVD (first code)",
+}
+STATIC_VECTORS = {
+    "first component": "first component",
+    "first component, centred": "first component about the mean",
+    "mean": "mean of occurrences",
+}
+LEAST_PAIRS = 30
+"""Pairs below which a rank correlation is not drawn: its interval would fill the panel."""
+BASELINE = "baseline_cosine"
+PUBLISHED = "published"
+"""Title of the panel with the paper's own models."""
+BETWEEN = ("value_low", "value_high")
+"""Columns of the 95 % intervals."""
+
+
+@figure(
+    "card",
+    title="Mean cosine of words of different sentences, by layer",
+    tables=["measures", "published_layers"],
+    section="4.1",
+    caption=(
+        "Mean cosine of words of different sentences, layer by layer, of the first model here and "
+        "as published for three others. The paper finds that all layers but the input's are "
+        "anisotropic."
+    ),
+)
+def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
+    """Mean cosine of words of different sentences by depth, beside the paper's own curves."""
+    rows = _rows(_main(measures), BASELINE)
+    rows = rows[rows["setup"] == rows["setup"].iloc[0]]
+    printed = published_layers[published_layers["quantity"] == BASELINE]
+    largest, published = rows["value"].max(), printed["value"].max()
+    title = f"Cosine of random words: up to {largest:.2f} (paper: {published:.2f})"
+    xlabel = "layer, as a share of the last"
+    figure, axes = card(rows, title, xlabel=xlabel, ylabel="mean cosine")
+    styles = looks([*rows["embedding"], *printed["model"]])
+    lines = {f"{m}, paper": (part, ":") for m, part in printed.groupby("model", sort=False)}
+    for name, (part, dashes) in ({rows["embedding"].iloc[0]: (rows, "-")} | lines).items():
+        style = styles[name.removesuffix(", paper")]._replace(linestyle=dashes)
+        shares = part.assign(depth=part["layer"] / part["layer"].max())
+        curve(axes, shares, "depth", "value", name, style)
+    axes.set_ylim(min(0, axes.get_ylim()[0]))
+    legend(figure)
+    footnote(figure, f"{rows['setup'].iloc[0]}. {sources(rows)}")
+    return figure
+
+
+@figure(
+    "figure1",
+    title="Mean cosine of words of different sentences, by layer",
+    tables=["measures", "published_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "baseline_cosine",
+            ],
+        },
+        "beside": {
+            "table": 1,
+            "where": {"quantity": ["baseline_cosine"]},
+            "texts": {
+                "quantity": "published",
+                "setup": "{model}, published",
+                "variant": "all",
+            },
+        },
+        "labels": {
+            "value": "mean cosine",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "baseline_cosine": "words of different sentences",
+        },
+    },
+    section="Figure 1",
+    caption=(
+        "Mean cosine of words of different sentences, layer by layer: published, and here. The "
+        "paper finds that all layers but the input's are anisotropic."
+    ),
+)
+def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
+    """Mean cosine of words of different sentences, layer by layer (Figure 1)."""
+    figure, drawn = _with_published(measures, published_layers, BASELINE, "mean cosine")
+    for axes, rows in drawn:
+        _variants(axes, rows, BASELINE, "")
+    about = "Mean cosine between words of different sentences, exact over all pairs. "
+    return _finished(figure, measures, about)
+
+
+@figure(
+    "figure2",
+    title="Self-similarity of words less the mean cosine, by layer",
+    tables=["measures", "published_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "self_similarity_adjusted",
+                "self_similarity",
+            ],
+        },
+        "beside": {
+            "table": 1,
+            "where": {"quantity": ["self_similarity_adjusted"]},
+            "texts": {
+                "quantity": "published",
+                "setup": "{model}, published",
+                "variant": "all",
+            },
+        },
+        "labels": {
+            "value": "cosine",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "self_similarity_adjusted": "adjusted",
+            "self_similarity": "raw",
+        },
+    },
+    section="Figure 2",
+    caption=(
+        "Self-similarity of words, less the mean cosine of the layer. The paper finds that it "
+        "falls with depth."
+    ),
+)
+def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
+    """Self-similarity less the mean cosine of its layer (Figure 2)."""
+    name = "self_similarity_adjusted"
+    figure, drawn = _with_published(measures, published_layers, name, "cosine")
+    for axes, rows in drawn:
+        _variants(axes, rows, name, "adjusted, ")
+        _line(axes, rows, "self_similarity", "raw", look(4, ":"))
+    about = (
+        "Mean cosine between occurrences of a word in different sentences, mean over words; "
+        "adjusted: less the mean cosine of words of different sentences. "
+    )
+    return _finished(figure, measures, about)
+
+
+@figure(
+    "figure3",
+    title="Intra-sentence similarity less the mean cosine, by layer",
+    tables=["measures", "published_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "intra_adjusted",
+                "intra_excess",
+                "intra_loo_excess",
+                "intra_null",
+            ],
+        },
+        "beside": {
+            "table": 1,
+            "where": {"quantity": ["intra_adjusted"]},
+            "texts": {
+                "quantity": "published",
+                "setup": "{model}, published",
+                "variant": "all",
+            },
+        },
+        "labels": {
+            "value": "cosine",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "intra_adjusted": "adjusted, as published",
+            "intra_excess": "over shuffled sentences",
+            "intra_loo_excess": "leave-one-out, over shuffled",
+            "intra_null": "shuffled sentences",
+        },
+    },
+    section="Figure 3",
+    caption=(
+        "Intra-sentence similarity, less the mean cosine of the layer as published, and over "
+        "shuffled sentences."
+    ),
+)
+def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
+    """Intra-sentence similarity less the mean cosine (Figure 3), and over its null."""
+    name = "intra_adjusted"
+    figure, drawn = _with_published(measures, published_layers, name, "cosine")
+    for axes, rows in drawn:
+        _line(axes, rows, name, "adjusted, as published", look(0))
+        _line(axes, rows, "intra_excess", "over shuffled sentences", look(1))
+        _line(axes, rows, "intra_loo_excess", "leave-one-out, over shuffled", look(2))
+        null, base = (_rows(rows, q).set_index("layer")["value"] for q in ("intra_null", BASELINE))
+        text = "shuffled sentences, adjusted as published"
+        axes.plot(null.index, null - base, ":", color=look(0).color, label=text)
+        axes.axhline(0, color=GREY, lw=0.8, ls=":")
+    about = (
+        "Mean cosine between the words of a sentence and their mean; adjusted: less the mean "
+        "cosine of words of different sentences. A word is a part of the mean, so shuffled "
+        "sentences are above 0 as well: what the words of a sentence have in common is the excess "
+        "over them. "
+    )
+    return _finished(figure, measures, about)
+
+
+@figure(
+    "figure4",
+    title="Maximum explainable variance by layer, by three estimates",
+    tables=["measures", "published_layers"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "mev_uncentred",
+                "mev_uncentred_baseline",
+                "mev_uncentred_matched",
+                "mev_centred",
+                "mev_centred_baseline",
+                "mev_centred_matched",
+                "mev_truncated_svd",
+                "mev_truncated_svd_baseline",
+                "mev_truncated_svd_matched",
+            ],
+        },
+        "beside": {
+            "table": 1,
+            "where": {"quantity": ["mev"]},
+            "texts": {
+                "quantity": "published",
+                "setup": "{model}, published",
+                "variant": "all",
+            },
+        },
+        "labels": {
+            "value": "share of variance",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "mev_uncentred": "the paper's formula: words",
+            "mev_uncentred_baseline": "the paper's formula: random words",
+            "mev_uncentred_matched": "the paper's formula: as many random words",
+            "mev_centred": "about the mean: words",
+            "mev_centred_baseline": "about the mean: random words",
+            "mev_centred_matched": "about the mean: as many random words",
+            "mev_truncated_svd": "TruncatedSVD: words",
+            "mev_truncated_svd_baseline": "TruncatedSVD: random words",
+            "mev_truncated_svd_matched": "TruncatedSVD: as many random words",
+        },
+    },
+    section="Figure 4",
+    caption=(
+        "Maximum explainable variance of words by three estimates, each with its baselines. The "
+        "paper finds less than 5 % everywhere, which one of the estimates gives."
+    ),
+)
+def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
+    """Maximum explainable variance by its three estimates, each with its baselines (Figure 4)."""
+    figure, drawn = grid(_main(measures), "setup", len(ESTIMATES), size=(2.3, 2.1))
+    for row, rows in drawn:
+        printed = published_layers[published_layers["model"] == rows["embedding"].iloc[0]]
+        printed = printed[printed["quantity"] == "mev"]
+        for axes, (name, title) in zip(row, ESTIMATES.items(), strict=True):
+            mev = f"mev_{name}"
+            _line(axes, rows, mev, "words", look(0))
+            _line(axes, rows, f"{mev}_baseline", "random words, all together", look(1, "--"))
+            matched = "random words, as many as of the word"
+            _line(axes, rows, f"{mev}_matched", matched, look(2, "--"))
+            _stars(axes, printed, "value", "published: words")
+            axes.axhline(0.05, color=GREY, lw=0.9, ls=":")
+            axes.set_ylim(0, max(0.1, 1.05 * axes.get_ylim()[1]))
+            heading(axes, title, rows)
+            label(axes, xlabel="layer", ylabel="")
+        row[0].set_ylabel(f"{rows['setup'].iloc[0]}\nshare of variance")
+    legend(figure)
+    about = (
+        "Share of the first principal component of a word's occurrences, mean over words. The "
+        "paper says that it is below 5 % (dotted) once the baseline is subtracted. Its formula is "
+        "about the origin; the published numbers are the variance about the mean along the "
+        "direction of the mean. "
+    )
+    footnote(figure, about + sources(measures))
+    return figure
+
+
+@figure(
+    "dimensions",
+    title="Mean cosine without its largest dimensions, and their shares",
+    tables=["measures", "dimensions"],
+    interactive={
+        "x": "layer",
+        "y": ["value"],
+        "by": ["quantity", "variant", "setup"],
+        "show": ["value_low", "value_high", "published"],
+        "where": {
+            "main": [True],
+            "quantity": [
+                "mean_cosine",
+                "mean_cosine_without_1",
+                "mean_cosine_without_3",
+                "mean_cosine_without_5",
+            ],
+        },
+        "labels": {
+            "value": "mean cosine",
+            "value_low": "95 % from",
+            "value_high": "to",
+            "mean_cosine": "all dimensions",
+            "mean_cosine_without_1": "without the largest",
+            "mean_cosine_without_3": "without the largest 3",
+            "mean_cosine_without_5": "without the largest 5",
+        },
+    },
+    section="Timkey & van Schijndel (2021)",
+    caption=(
+        "Mean cosine with and without the dimensions that contribute most, and the shares of "
+        "the three largest."
+    ),
+)
+def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
+    """Mean cosine with and without the largest dimensions, and their shares (Timkey & van Schijndel
+    2021).
+    """
+    figure, drawn = grid(_main(measures), "setup", 2, size=(3.0, 2.4))
+    lines = {"mean_cosine": "all dimensions"} | {
+        f"mean_cosine_without_{k}": f"without the largest\u00a0{k}"
+        if k > 1
+        else "without the largest"
+        for k in (1, 3, 5)
+    }
+    shares = dimensions[dimensions["variant"] == "all"]
+    for row, rows in drawn:
+        setup = rows["setup"].iloc[0]
+        for i, (quantity, name) in enumerate(lines.items()):
+            _line(row[0], rows, quantity, name, look(i))
+        for rank in (1, 2, 3):
+            selected = shares[(shares["setup"] == setup) & (shares["rank"] == rank)]
+            name = f"dimension of rank {rank}"
+            curve(row[1], selected, "layer", "share", name, look(rank + 3))
+        label(row[0], xlabel="layer", ylabel=f"{setup}\nmean cosine of all words")
+        label(row[1], xlabel="layer", ylabel="share of the mean cosine")
+        for axes in row:
+            axes.set_ylim(min(0, axes.get_ylim()[0]))
+        mark_status(row[1], rows)
+    legend(figure)
+    about = "Contribution of single dimensions to the mean cosine over all pairs of words, exact. "
+    footnote(figure, about + sources(measures))
+    return figure
+
+
+@figure(
+    "table1",
+    title="Static vectors on word similarity, by layer",
+    tables=["table1"],
+    needs="benchmarks",
+    section="Table 1",
+    caption="Static vectors made from each layer on word similarity, beside other static vectors.",
+)
+def static_vectors(table1: pd.DataFrame) -> Figure:
+    """Static vectors on benchmarks (Table 1): Spearman's rho by layer, beside other vectors."""
+    enough = table1["n_items_covered"] >= LEAST_PAIRS
+    about = (
+        f"Cosines of static vectors against people's scores, on the pairs whose words all vectors "
+        f"have, where these are {LEAST_PAIRS} or more; bars are 95 % bootstrap intervals over "
+        "pairs. "
+    )
+    if not enough.any():
+        figure = Figure(figsize=(5, 1.2))
+        most = table1["n_items_covered"].max()
+        text = (
+            f"Too few to draw: at most {most:.0f} pairs of a benchmark have words\n"
+            "that occur often enough in the texts of this study."
+        )
+        figure.text(0.5, 0.6, text, ha="center", va="center")
+        footnote(figure, about + sources(table1))
+        return figure
+    table1 = table1[enough]
+    pairs = table1["n_items_covered"].astype(int).astype(str)
+    panel = table1["setup"] + "\n" + table1["benchmark"] + ", " + pairs + " pairs"
+    figure, drawn = panels(
+        table1.assign(panel=panel), "panel", title=_panel, xlabel="layer", ylabel="Spearman's rho"
+    )
+    between = ("rho_covered_low", "rho_covered_high")
+    for axes, rows in drawn:
+        for i, (kind, name) in enumerate(STATIC_VECTORS.items()):
+            selected = rows[rows["vectors"] == kind]
+            curve(axes, selected, "layer", "rho_covered", name, look(i), between)
+        for i, other in enumerate(rows[rows["layer"] < 0].to_dict("records")):
+            style: dict[str, Any] = {"color": GREY, "ls": ("--", ":", "-.")[i % 3]}
+            axes.axhline(other["rho_covered"], label=other["static"], **style)
+    legend(figure)
+    footnote(figure, about + sources(table1))
+    return figure
+
+
+def _panel(rows: pd.DataFrame) -> str:
+    return str(rows["panel"].iloc[0])
+
+
+def _with_published(
+    measures: pd.DataFrame, published: pd.DataFrame, quantity: str, ylabel: str
+) -> tuple[Figure, Panels]:
+    """A panel of the paper's models, and one for each setup, which are returned."""
+    printed = published[published["quantity"] == quantity][["model", "layer", "value"]]
+    every = pd.concat([printed.assign(setup=PUBLISHED), measures[measures["main"]]])
+    figure, drawn = panels(every, xlabel="layer", ylabel=ylabel)
+    styles = looks(printed["model"])
+    for model, rows in printed.groupby("model", sort=False):
+        curve(drawn[0][0], rows, "layer", "value", f"{model} (paper)", styles[str(model)])
+    return figure, drawn[1:]
+
+
+def _main(measures: pd.DataFrame) -> pd.DataFrame:
+    return measures[measures["main"] & (measures["variant"] == "all")]
+
+
+def _rows(rows: pd.DataFrame, quantity: str, variant: str = "all") -> pd.DataFrame:
+    return rows[(rows["quantity"] == quantity) & (rows["variant"] == variant)]
+
+
+def _line(
+    axes: Axes, rows: pd.DataFrame, quantity: str, name: str, style: Look, variant: str = "all"
+) -> None:
+    """A quantity with its 95 % intervals against the layer."""
+    selected = _rows(rows, quantity, variant)
+    curve(axes, selected, "layer", "value", name, style, BETWEEN)
+
+
+def _variants(axes: Axes, rows: pd.DataFrame, quantity: str, prefix: str) -> None:
+    """A line per variant; and the paper's own numbers for this model, where it has them."""
+    for i, (variant, name) in enumerate(VARIANTS.items()):
+        if (rows["variant"] == variant).any():
+            _line(axes, rows, quantity, prefix + name, look(i), variant)
+    printed = _rows(rows, quantity).dropna(subset="published")
+    _stars(axes, printed, "published", "published, same model")
+
+
+def _stars(axes: Axes, printed: pd.DataFrame, column: str, name: str) -> None:
+    """Published numbers against the layer, where there are some."""
+    if len(printed):
+        axes.plot(printed["layer"], printed[column], "k*", ms=8, label=name)
+
+
+def _finished(figure: Figure, measures: pd.DataFrame, about: str) -> Figure:
+    """Add a legend for all panels, one scale, and a note."""
+    legend(figure)
+    bars = "Bars: 95 % intervals over words or sentences. "
+    footnote(figure, about + bars + sources(measures))
+    share_scale(figure.axes)
+    return figure

@@ -1,0 +1,486 @@
+"""Figures of Mickus, Grönroos & Attieh (2024), "Isotropy, Clusters, and Classifiers", ACL, sections
+2 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from replication.figures.draw import (
+    DOTS,
+    GREY,
+    Look,
+    card,
+    colour_bar,
+    curve,
+    distinct,
+    footnote,
+    heading,
+    label,
+    look,
+    looks,
+    mark_status,
+    panels,
+    repeats,
+    repeats_per_setup,
+    whiskers,
+)
+from replication.figures.names import legend, name_lines
+from replication.figures.style import COLOURS
+from replication.papers.declare import figure
+
+METRICS = {"isoscore": "IsoScore", "silhouette": "Silhouette", "loss": "Loss (nats)"}
+
+
+class Observed(NamedTuple):
+    """A variance vector of the diagram of Figure 1, and where its labels have room.
+
+    Attributes:
+        name: in the labels.
+        degrees: angle to the first axis.
+        marker, colour: of its point.
+        arc_radius: radius of the arc of its angle alpha.
+        label_turn: radians by which the label of alpha is moved along that arc.
+        chord_share: share of the chord, from the vector of ones, at which its label stands.
+        chord_shift: by which that label is moved to the right.
+    """
+
+    name: str
+    degrees: float
+    marker: str
+    colour: str
+    arc_radius: float
+    label_turn: float
+    chord_share: float
+    chord_shift: float
+
+
+OBSERVED = (
+    Observed("A", 27.0, "s", COLOURS[0], 0.42, label_turn=0, chord_share=0.5, chord_shift=0.07),
+    Observed(
+        "B", 4.0, "D", COLOURS[1], 0.62, label_turn=-0.13, chord_share=0.75, chord_shift=-0.28
+    ),
+)
+
+
+@figure(
+    "card",
+    title="IsoScore and silhouette while embeddings are optimized",
+    tables=["trajectories", "correlations"],
+    section="3.2",
+    caption=(
+        "IsoScore and silhouette of the first setup while embeddings are optimized for a linear "
+        "classifier. The paper finds that one falls as the other rises."
+    ),
+)
+def scores_of_first_setup(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
+    """IsoScore and silhouette over the updates of the first setup, with their correlation."""
+    rows = trajectories[trajectories["setup"] == trajectories["setup"].iloc[0]]
+    first, last = (rows.loc[rows["step"] == step(), "isoscore"].mean()
+                   for step in (rows["step"].min, rows["step"].max))  # fmt: skip
+    selected = correlations[correlations["setup"] == rows["setup"].iloc[0]].set_index("seed")
+    r = f"{selected.loc['mean', 'pearson_r']:.2f}".replace("-", "−")
+    moves = "falls" if last < first else "rises"
+    figure, axes = card(rows, f"IsoScore {moves} in training: r with silhouette {r}")
+    for metric in ("isoscore", "silhouette"):
+        style = looks(METRICS)[metric]._replace(marker="")
+        curve(axes, rows, "step", metric, METRICS[metric], style, band=True)
+    label(axes, xlabel="update", ylabel="score")
+    legend(figure)
+    footnote(figure, _notes(rows))
+    return figure
+
+
+@figure(
+    "figure1",
+    title="The isotropy defect as a chord",
+    section="2.2",
+    caption=(
+        "The isotropy defect as a chord between the observed and the ideal variance vector: the "
+        "shorter the chord, the smaller the angle, the higher IsoScore."
+    ),
+)
+def chord_and_angle() -> Figure:
+    """Figure 1: the isotropy defect is a chord of the circle of variance vectors; a shorter chord
+    is a smaller angle.
+
+    In d = 2 the normalized variance vectors lie on the circle of radius sqrt(d). The defect of
+    IsoScore's step 2 is delta = ||v - 1|| / sqrt(2 (d - sqrt d)), the chord from v to the vector of
+    ones, and ||v - 1||^2 = 2d - 2d cos(alpha) (section 2.2).
+    """
+    figure = Figure(figsize=(4.6, 4.4))
+    axes = figure.subplots()
+    arc = np.linspace(0, np.pi / 2, 200)
+    x, y = np.sqrt(2) * np.cos(arc), np.sqrt(2) * np.sin(arc)
+    axes.plot(x, y, color="#777777", lw=1.2, label="circle of radius √d")
+    axes.plot([0, 1], [0, 1], color="black", lw=1)
+    axes.plot(1, 1, "o", color="black", label="ideal: vector of ones")
+    for observed in OBSERVED:
+        _observed(axes, observed)
+    axes.set(xlim=(0, 1.75), ylim=(0, 1.75), aspect="equal")
+    axes.set(
+        xlabel="normalized variance of dimension 1", ylabel="normalized variance of dimension 2"
+    )
+    axes.legend(loc="upper right", frameon=True)
+    footnote(
+        figure,
+        "A diagram of the definition for d = 2; no data. Dashed: chords, whose length is the "
+        "isotropy defect δ.",
+    )
+    return figure
+
+
+@figure(
+    "figure2",
+    title="IsoScore, silhouette and loss while embeddings are optimized",
+    tables=["trajectories"],
+    interactive={
+        "x": "step",
+        "y": ["isoscore", "silhouette", "loss"],
+        "by": ["setup", "seed"],
+        "labels": {"step": "update", "isoscore": "IsoScore", "loss": "loss (nats)"},
+    },
+    section="3.2",
+    caption=(
+        "IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. "
+        "The paper finds that IsoScore falls and silhouette rises."
+    ),
+)
+def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
+    """Figure 2: IsoScore, silhouette and loss over updates, one column per setup, mean ± sd over
+    seeds.
+    """
+    setups = list(trajectories.groupby("setup", sort=False))
+    figure = Figure(figsize=(max(1.7 * len(setups), 3.0) + 0.8, 4.6))
+    grid = figure.subplots(len(METRICS), len(setups), sharex="col", squeeze=False)
+    for column, (setup, rows) in zip(grid.T, setups, strict=True):
+        heading(column[0], str(setup), rows)
+        for axes, metric in zip(column, METRICS, strict=True):
+            style = looks(METRICS)[metric]._replace(marker="")
+            curve(axes, rows, "step", metric, None, style, band=True, linewidth=1.6)
+            below = "update" if axes is column[-1] else ""
+            label(axes, xlabel=below, ylabel=METRICS[metric] if axes in grid[:, 0] else "")
+    sd = trajectories.groupby(["setup", "step"])[list(METRICS)].std(ddof=1).max()
+    largest = ", ".join(f"{METRICS[m]} {sd[m]:.1g}" for m in METRICS if sd[m] > 0)
+    seeds = repeats_per_setup(trajectories).capitalize() + (largest and f", at most {largest}")
+    footnote(figure, f"{seeds}. {_notes(trajectories)}")
+    return figure
+
+
+@figure(
+    "figure3",
+    title="Silhouette against IsoScore while embeddings are optimized",
+    tables=["trajectories", "correlations"],
+    interactive={
+        "x": "isoscore",
+        "y": ["silhouette"],
+        "by": ["setup", "seed"],
+        "show": ["step"],
+        "labels": {"step": "update", "isoscore": "IsoScore"},
+        "join": False,
+    },
+    section="3.2",
+    caption=(
+        "Silhouette against IsoScore along the same trajectories. The paper finds a "
+        "monotonically decreasing relationship in every setup."
+    ),
+)
+def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
+    """Figure 3: silhouette against IsoScore at each step, one panel per setup, coloured by
+    update.
+    """
+    figure, grid = panels(
+        trajectories,
+        size=(2.7, 2.7),
+        xlabel="IsoScore (0 a line, 1 isotropic)",
+        ylabel="Silhouette (−1 to 1)",
+    )
+    # Most of the way is covered in the first updates: colours spread them out.
+    colours = PowerNorm(0.4, vmin=0, vmax=trajectories["step"].max())
+    for axes, rows in grid:
+        labels = {"xlabel": axes.get_xlabel(), "ylabel": axes.get_ylabel()}
+        mean = rows.groupby("step", as_index=False)[["isoscore", "silhouette"]].mean()
+        axes.plot(mean["isoscore"], mean["silhouette"], color="#999999", lw=1)
+        points: dict[str, Any] = DOTS | {"s": 9, "alpha": 1, "palette": "cividis", "zorder": 2}
+        sns.scatterplot(
+            rows, x="isoscore", y="silhouette", hue="step", hue_norm=colours, ax=axes,
+            legend=False, **points,
+        )  # fmt: skip
+        axes.set(**labels)  # seaborn labels axes that have no label
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        per_seed = correlations[correlations["setup"] == rows["setup"].iloc[0]].set_index("seed")
+        heading(axes, f"{rows['setup'].iloc[0]}\n{_correlation_text(per_seed)}")
+    colour_bar(figure, [axes for axes, _ in grid], colours, "update", shrink=0.85)
+    notes = distinct(correlations.dropna(subset="published_pearson_r"), "published_source_note")
+    correlated = (
+        " A point per seed and step; grey: their mean. Correlations over all updates: mean ± sd "
+        f"over seeds, step 0 included. * {notes}"
+    )
+    footnote(figure, _notes(trajectories) + correlated.rstrip("* "))
+    return figure
+
+
+@figure(
+    "theorem",
+    title="IsoScore of tight clusters, and of this study's classes",
+    tables=["simplices", "limits"],
+    section="2",
+    caption=(
+        "When clusters and isotropy exclude each other: K equal clusters in d dimensions have "
+        "IsoScore (K - 2)/(d - 1), which is 1 at K = d + 1. Right: the study's own classes "
+        "before and after training, with the IsoScore of as many tight clusters."
+    ),
+)
+def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Figure:
+    """Section 2: IsoScore of K clusters in d dimensions, and the study's own classes against it."""
+    figure = Figure(figsize=(7.6, 3.2))
+    left, right = figure.subplots(1, 2)
+    _clusters_panel(left, simplices)
+    _classes_panel(right, limits)
+    widest = simplices[simplices["spread"] == simplices["spread"].max()]
+    silhouettes = f"{widest['silhouette'].min():.2f} to {widest['silhouette'].max():.2f}"
+    footnote(
+        figure,
+        "Left: synthetic clusters of equal size, no data of the study; dotted, with a spread of "
+        f"{widest['spread'].iloc[0]:g} of the distance, silhouette {silhouettes}. Right: a line "
+        "from the first to the last step, per seed; dashed: IsoScore of as many tight, equal and "
+        "equally distant clusters, (K − 2)/(d − 1); none where there are more classes than "
+        "dimensions.",
+    )
+    return figure
+
+
+def _clusters_panel(axes: Axes, simplices: pd.DataFrame) -> None:
+    """Plot IsoScore against the number of clusters divided by the number of dimensions: of tight
+    clusters as solid lines, of the widest as dotted ones.
+    """
+    widest = simplices["spread"].max()
+    simplices = simplices.assign(share=(simplices["n_clusters"] - 1) / simplices["d"])
+    for i, (d, rows) in enumerate(simplices.groupby("d")):
+        tight, loose = (rows[rows["spread"] == spread] for spread in (0.0, widest))
+        curve(axes, tight, "share", "isoscore", f"d = {d}", look(i))
+        curve(axes, loose, "share", "isoscore", None, look(i, ":"))
+    wide: dict[str, Any] = {"color": "#999999", "lw": 6, "alpha": 0.35, "zorder": 0}
+    axes.plot([0, 1], [0, 1], label="(K − 2)/(d − 1), large d", **wide)
+    name_lines(axes, axes.lines)
+    axes.set(xlabel="(K − 1)/d: clusters per dimension", ylabel="IsoScore", ylim=(-0.03, 1.05))
+    heading(axes, "K equal clusters on a simplex")
+
+
+def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
+    """IsoScore over silhouette of the study's classes, from the first to the last step."""
+    styles = looks(limits["setup"])
+    for setup, rows in limits.groupby("setup", sort=False):
+        style, first = styles[str(setup)], rows.iloc[0]
+        x, y = (
+            rows[[f"{score}_first", f"{score}_last"]].to_numpy().T
+            for score in ("silhouette", "isoscore")
+        )
+        axes.plot(x, y, color=style.color, lw=1)
+        name = f"{setup}: K = {first['n_classes']}"
+        axes.plot(x[-1], y[-1], style.marker, ls="", color=style.color, label=name)
+        if math.isfinite(first["limit"]):
+            axes.axhline(first["limit"], color=style.color, lw=1, ls="--")
+    axes.set(xlabel="silhouette of the classes", ylabel="IsoScore")
+    axes.margins(0.12)
+    axes.legend(fontsize=7, loc="best")
+    heading(axes, "This study's classes in training", limits)
+
+
+@figure(
+    "figure4",
+    title="IsoScore and silhouette on GLUE tasks while embeddings are optimized",
+    tables=["trajectories-glue"],
+    interactive={
+        "x": "step",
+        "y": ["isoscore", "silhouette"],
+        "by": ["dataset", "model", "seed"],
+        "labels": {"step": "update", "isoscore": "IsoScore", "dataset": "task"},
+    },
+    needs="glue",
+    section="A",
+    caption=(
+        "IsoScore and silhouette on GLUE tasks. The paper finds the same trend in every task "
+        "and encoder: silhouette increases, IsoScore decreases."
+    ),
+)
+def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
+    """Figure 4: IsoScore and silhouette over updates on GLUE, one column per encoder, one line per
+    task.
+    """
+    models = list(trajectories.groupby("model", sort=False))
+    figure = Figure(figsize=(2.1 * len(models) + 1.8, 4.4))
+    grid = figure.subplots(2, len(models), sharex=True, sharey="row", squeeze=False)
+    tasks = looks(sorted(set(trajectories["dataset"])))
+    for column, (model, rows) in zip(grid.T, models, strict=True):
+        heading(column[0], str(model), rows)
+        for axes, metric in zip(column, ("isoscore", "silhouette"), strict=True):
+            for i, (task, style) in enumerate(tasks.items()):
+                style = Look(style.color, "", "-" if i < len(COLOURS) else "--")
+                selected = rows[rows["dataset"] == task]
+                curve(axes, selected, "step", metric, task, style, band=True, linewidth=1.5)
+            below = "update" if axes is column[-1] else ""
+            label(axes, xlabel=below, ylabel=METRICS[metric] if axes in grid[:, 0] else "")
+    legend(figure)
+    seeds = repeats_per_setup(trajectories).capitalize()
+    footnote(
+        figure,
+        f"{distinct(trajectories, 'data')}. {seeds}; {distinct(trajectories, 'evaluation')}.",
+    )
+    return figure
+
+
+@figure(
+    "sensitivity",
+    title="Correlation with one thing changed at a time",
+    tables=["sensitivity"],
+    needs="sensitivity",
+    section="3",
+    caption="What changes the result: Pearson's r with one thing changed at a time.",
+)
+def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
+    """Correlation of each setup with one thing changed at a time; open marks where the claim does
+    not hold.
+    """
+    setups = list(sensitivity.groupby("setup", sort=False))
+    variants = list(dict.fromkeys(sensitivity["variant"]))
+    figure = Figure(figsize=(6.4, 0.9 + 0.36 * len(variants)))
+    axes = figure.subplots()
+    mark_status(axes, sensitivity)
+    styles = looks(sensitivity["setup"])
+    axes.axvline(0, color="#777777", lw=1)
+    for i, (setup, rows) in enumerate(setups):
+        rows = rows.assign(
+            row=rows["variant"].map(variants.index) + 0.7 * ((i + 0.5) / len(setups) - 0.5),
+            low=rows["pearson_r"] - rows["pearson_r_sd"],
+            high=rows["pearson_r"] + rows["pearson_r_sd"],
+        )
+        colour, point = styles[str(setup)].color, ("pearson_r", "row")
+        whiskers(axes, rows, point, ("low", "high"), horizontal=True, color=colour)
+        inside = np.where(rows["trend"] == "holds", colour, "white")
+        axes.scatter(
+            rows[point[0]], rows[point[1]], 42, inside, edgecolors=colour, lw=1.5, zorder=3
+        )
+        axes.scatter([], [], 42, colour, label=str(setup))
+        published = rows["published_pearson_r"].iloc[0]
+        if not np.isnan(published):
+            text = f"published, {setup}: {published:.3f}".replace("-", "−")
+            axes.axvline(published, color=colour, lw=1, ls=":", label=text)
+    open_mark: dict[str, Any] = {"color": "white", "edgecolors": "black", "lw": 1.5}
+    axes.scatter([], [], 42, label="open: the trend does not hold", **open_mark)
+    axes.set_yticks(range(len(variants)), variants)
+    axes.set(xlim=(-1.05, 1.05), xlabel="Pearson's r of IsoScore and silhouette")
+    axes.invert_yaxis()
+    legend(figure)
+    seeds = repeats(int(sensitivity["n_seeds"].min()), "seed").capitalize()
+    footnote(
+        figure,
+        f"{seeds}. The trend: IsoScore falls, silhouette rises, and they are negatively correlated "
+        "over the updates. Published values: "
+        f"{distinct(sensitivity, 'published_source_note') or 'none'}.",
+    )
+    return figure
+
+
+def _observed(axes: Axes, observed: Observed) -> None:
+    """A variance vector: its line from the origin, its chord to the vector of ones, its angle."""
+    name, colour, radius = observed.name, observed.colour, observed.arc_radius
+    angle = np.deg2rad(observed.degrees)
+    x, y = np.sqrt(2) * np.cos(angle), np.sqrt(2) * np.sin(angle)
+    alpha = np.pi / 4 - angle
+    defect = np.hypot(x - 1, y - 1) / np.sqrt(2 * (2 - np.sqrt(2)))
+    isoscore = ((x + y) ** 2 / (x**2 + y**2) - 1) / (2 - 1)
+    scores = f"α = {np.rad2deg(alpha):.0f}°, δ = {defect:.2f}, IsoScore = {isoscore:.2f}"
+    axes.plot([0, x], [0, y], color=colour, lw=1)
+    axes.plot([x, 1], [y, 1], color=colour, lw=2.2, ls="--")
+    axes.plot(x, y, observed.marker, color=colour, label=f"observed {name}: {scores}")
+    bow = np.linspace(angle, np.pi / 4, 50)
+    axes.plot(radius * np.cos(bow), radius * np.sin(bow), color=colour, lw=1)
+    middle = (angle + np.pi / 4) / 2 + observed.label_turn
+    right, up = (radius + 0.05) * np.cos(middle), (radius + 0.05) * np.sin(middle)
+    axes.text(right, up, f"α({name})", color=colour, va="center")
+    right = 1 + observed.chord_share * (x - 1) + observed.chord_shift
+    axes.text(right, 1 + observed.chord_share * (y - 1), f"chord {name}", color=colour)
+
+
+@figure(
+    "controls",
+    title="Scores and their correlation by number of classes, in noise",
+    tables=["controls"],
+    needs="controls",
+    section="3.2",
+    caption=(
+        "Noise with K random classes, optimized for their classification: IsoScore at the last "
+        "update beside that of tight and equally distant classes, and its correlation with the "
+        "silhouette, up to K = d + 1. Ours, as a control."
+    ),
+)
+def number_of_classes(controls: pd.DataFrame) -> Figure:
+    """IsoScore before and after training, and Pearson's r, against the number of classes; dashed,
+    the closed form (K - 2)/(d - 1), and r with shuffled labels and with noise.
+    """
+    sweep = controls[controls["control"] == "classes"]
+    figure = Figure(figsize=(6.6, 2.7))
+    left, right = figure.subplots(1, 2)
+    styles, x = looks(METRICS), "n_classes"
+    curve(left, sweep, x, "isoscore_last", "IsoScore, last update", styles["isoscore"])
+    dotted = styles["isoscore"]._replace(linestyle=":")
+    curve(left, sweep, x, "isoscore_first", "IsoScore, before training", dotted)
+    curve(left, sweep, x, "silhouette_last", "silhouette, last update", styles["silhouette"])
+    left.plot(sweep["n_classes"], sweep["limit"], ls="--", color=GREY, label="(K − 2)/(d − 1)")
+    curve(right, sweep, x, "pearson_r", "noise, K classes", Look("black", "o"))
+    for i, (name, rows) in enumerate(controls[controls["control"] != "classes"].groupby("variant")):
+        style = {
+            "color": look(3 + i).color,
+            "ls": ":",
+            "label": f"{name}, d\u00a0{rows['d'].iloc[0]}",
+        }
+        right.axhline(rows["pearson_r"].mean(), **style)
+    right.axhline(0, color=GREY, lw=0.6)
+    for axes in (left, right):
+        axes.set_xticks(sorted(sweep["n_classes"].unique()))
+    label(left, xlabel="classes", ylabel="score")
+    label(right, xlabel="classes", ylabel="Pearson's r of both")
+    mark_status(right, controls)
+    legend(figure)
+    about = f"d = {sweep['d'].iloc[0]}, {sweep['n_items'].iloc[0]:,} items. "
+    about += f"{repeats_per_setup(controls).capitalize()}. "
+    footnote(figure, about + f"Norm of the noise: that of {distinct(controls, 'data')}.")
+    return figure
+
+
+def _correlation_text(per_seed: pd.DataFrame) -> str:
+    """Correlations of a setup over its updates, and the published one.
+
+    Args:
+        per_seed: the setup's rows of the table of correlations by seed, with `mean` and `sd`.
+    """
+    mean, sd = per_seed.loc["mean"], per_seed.loc["sd"]
+    published = mean["published_pearson_r"]
+    text = f"Pearson r = {mean['pearson_r']:.3f}"
+    text += " (one seed)" if np.isnan(sd["pearson_r"]) else f" ± {sd['pearson_r']:.3f}"
+    text += f"\nSpearman ρ = {mean['spearman_rho']:.4f}"
+    if not np.isnan(published):
+        text += f"\npublished r = {published:.3f} *"
+    return text.replace("-", "−")
+
+
+def _notes(trajectories: pd.DataFrame) -> str:
+    """Data, status, seeds and evaluation of every setup."""
+    parts = []
+    for setup, rows in trajectories.groupby("setup", sort=False):
+        first, n = rows.iloc[0], rows["seed"].nunique()
+        seeds = "1 seed" if n == 1 else f"{n} seeds"
+        parts.append(
+            f"{setup} ({first['status']}): {first['data']}; {first['embedding']}; {seeds}."
+        )
+    return " ".join([*parts, distinct(trajectories, "evaluation").replace("; ", ". ") + "."])

@@ -1,0 +1,198 @@
+"""The pages of the results: what each shows, and what it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from isotropy.files import RESULTS
+from replication.figures.spec import FigureSpec
+from replication.papers.choices import Line, protocol_lines
+from replication.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
+from replication.papers.registry import KEYS, Paper, papers
+from replication.plan.page_spec import PageSpec, PaperEntry, RunSpec
+from replication.plan.parts import Parts
+from replication.provenance.environment import locked_versions
+from replication.spec import PaperSpec, Spec
+from replication.tables.spec import TableSpec
+from replication.templates import read_yaml
+
+Entry = TypeVar("Entry")
+Figures = Mapping[str, FigureSpec]
+Tables = Mapping[str, TableSpec]
+
+INDEX = "index"
+RUN = "site/run"
+OWN_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance", "glossary")
+"""Pages besides the overview and one for each paper."""
+FROM_DOCS = ("## What did we decide", "## Where do we deviate")
+"""Sections of a paper's docs page that its page shows."""
+IN_REPORT = ("## What was easy", "## Where do we deviate")
+"""Sections of a paper's docs page that its report shows."""
+REPORT = "-report"
+"""What the name of a paper's report has after the paper's key."""
+
+
+def pages() -> list[str]:
+    """Names of all pages but the overview."""
+    return [*KEYS, *(key + REPORT for key in KEYS), *OWN_PAGES]
+
+
+def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -> Spec | None:
+    """The spec of a page, or of the summary of the run that pages read."""
+    study = parts.study.config.study
+    entries = [_entry(one, figures) for one in papers()]
+    match path:
+        case ["index"]:
+            citation = _citation(parts.project / "CITATION.cff")
+            return PageSpec(kind="overview", study=study, papers=entries, citation=citation)
+        case ["site", "run"]:
+            return RunSpec(study=study)
+        case ["site", "provenance"]:
+            locked = locked_versions(parts.project)
+            return PageSpec(kind="provenance", study=study, papers=entries, locked=locked)
+        case ["site", "claims" | "scorecard" | "sources" as kind]:
+            return PageSpec(kind=kind, study=study, papers=entries)
+        case ["site", "not-attempted"]:
+            return PageSpec(kind="claims", study=study, papers=entries, attempted=False)
+        case ["site", "glossary"]:
+            words = _glossary(parts.project / "docs" / "glossary.md")
+            return PageSpec(kind="glossary", study=study, papers=entries, glossary=words)
+        case ["site", key] if key in KEYS:
+            return PageSpec(
+                kind="paper",
+                study=study,
+                papers=entries,
+                paper=key,
+                figures=list(_of(key, figures).values()),
+                tables=list(_of(key, tables).values()),
+                protocol=_protocol(parts, key),
+                decisions=_sections(parts.project, key, FROM_DOCS),
+            )
+        case ["site", name] if (key := name.removesuffix(REPORT)) in KEYS:
+            return PageSpec(
+                kind="report",
+                study=study,
+                papers=entries,
+                paper=key,
+                protocol=_protocol(parts, key),
+                decisions=_sections(parts.project, key, IN_REPORT),
+                citation=_citation(parts.project / "CITATION.cff"),
+            )
+    return None
+
+
+def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, list[str]] | None:
+    """Inputs of a page, by name."""
+    claims = {"claims": [table_file(CLAIMS)]}
+    card = {"scorecard": [table_file("scorecard")]}
+    run = {"run": [f"{RESULTS}/{RUN}.json"]}
+    lineage = {"lineage": [f"{RESULTS}/{RUN}.lineage.json"]}
+    match path:
+        case ["index"]:
+            leads = [entry.lead for one in papers() if (entry := _entry(one, figures)).lead]
+            others = {"pages": [f"{RESULTS}/site/{name}.html" for name in pages()]}
+            leads_files = [figure_file(f) for f in leads if f]
+            return {**claims, **run, **lineage, "figures": leads_files, **others}
+        case ["site", "run"]:
+            results = [*map(table_file, OF_ALL), *map(figure_file, figures)]
+            results += map(table_file, tables)
+            return {"results": results}
+        case ["site", "provenance"]:
+            return {**run, **lineage}
+        case ["site", "sources"]:
+            return lineage
+        case ["site", "glossary"]:
+            return claims
+        case ["site", "scorecard"]:
+            own = [figure_file("claims/scorecard")]
+            return {**card, **claims, "figures": own}
+        case ["site", "claims" | "not-attempted"]:
+            own = [figure_file("claims/published")]
+            graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}
+            return {**claims, **card, **lineage, **graph, "figures": own}
+        case ["site", key] if key in KEYS:
+            return {
+                **claims,
+                "figures": [figure_file(name) for name in _of(key, figures)],
+                "notes": [note_file(name) for name in _of(key, figures)],
+                "tables": [table_file(name) for name in _of(key, tables)],
+            }
+        case ["site", name] if name.removesuffix(REPORT) in KEYS:
+            return {**claims, **run, **lineage}
+    return None
+
+
+def _of(key: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Entries of a paper."""
+    return {name: entry for name, entry in entries.items() if name.split("/")[0] == key}
+
+
+def _entry(one: Paper, figures: Figures) -> PaperEntry:
+    """A paper, with the figure that says most: the first where the study lacks that."""
+    own = _of(one.key, figures)
+    lead = one.lead if one.lead in own else next(iter(own), None)
+    return PaperEntry(
+        key=one.key,
+        title=one.title,
+        reference=one.reference,
+        name=one.name,
+        link=one.link,
+        bibtex=one.bibtex,
+        main=one.main,
+        measure=one.measure,
+        cases=one.cases,
+        says=one.says,
+        lead=lead,
+        lead_caption=own[lead].caption if lead else "",
+    )
+
+
+def _protocol(parts: Parts, key: str) -> list[Line]:
+    """The choices of a paper's authors beside the study; nothing of a paper that it leaves out."""
+    if key not in parts.attempted:
+        return []
+    specs = [result.spec() for result in parts.attempted[key][1].results.values()]
+    asked = [spec for spec in specs if isinstance(spec, PaperSpec)]
+    return protocol_lines(key, asked, parts.context.registry)
+
+
+@cache
+def _sections(project: Path, key: str, headings: tuple[str, ...]) -> str:
+    """Sections of a paper's docs page by the beginnings of their headings, in that order; nothing
+    where there is no page.
+    """
+    page = project / "docs" / "papers" / f"{key}.md"
+    text = page.read_text("utf8") if page.is_file() else ""
+    sections = re.split(r"^(?=## )", text, flags=re.M)
+    return "\n".join(one for heading in headings for one in sections if one.startswith(heading))
+
+
+@cache
+def _glossary(page: Path) -> dict[str, str]:
+    """Words and their meanings, from the tables of a docs page; nothing where there is no page."""
+    text = page.read_text("utf8") if page.is_file() else ""
+    return dict(re.findall(r"^\| ([^|`]+) \| ([^|]+) \| `", text, re.M))
+
+
+@cache
+def _citation(file: Path) -> str:
+    """A file CITATION.cff as BibTeX; nothing where there is no file."""
+    if not file.is_file():
+        return ""
+    software = read_yaml(file)
+    authors = [
+        one.get("name") or f"{one['given-names']} {one['family-names']}"
+        for one in software["authors"]
+    ]
+    fields = {
+        "title": software["title"],
+        "author": " and ".join(f"{{{author}}}" for author in authors),
+        "version": software["version"],
+        "license": software["license"],
+    }
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
+    return "\n".join(["@software{isotropy,", *lines, "}"])

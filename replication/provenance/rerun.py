@@ -1,0 +1,228 @@
+"""Rerun: run a job again in a folder of its own, and compare its outputs with the record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isotropy.errors import IsotropyError
+from isotropy.files import sha256_file, write_json
+from replication.provenance.array_difference import agree, largest_deviation
+from replication.provenance.chain import Chain, stem_of
+from replication.provenance.checkout import ExpectedResults
+from replication.provenance.code import code_param, script_of
+from replication.provenance.compare import changed_names
+from replication.provenance.identity import digests
+from replication.provenance.record import Record, read_record
+from replication.spec import canonical_json
+
+AGREEMENT = {"tolerance": "within tolerance", "statistical": "statistically equal"}
+
+
+class Outcome(NamedTuple):
+    """The outcome of rerunning a job."""
+
+    name: str
+    """Stem of the results of the job, below `results/`."""
+    verdict: str
+    """reproduced, changed, or failed."""
+    detail: str
+    seconds: float = 0.0
+
+
+def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list[str]:
+    """Choose the jobs to rerun: those that made the given results (files or folders), or a random
+    sample of them. Jobs with determinism `once` are left out.
+
+    Returns:
+        Names of the records of these jobs.
+
+    Raises:
+        IsotropyError: no record lists a path, or no job is left.
+    """
+    chain = Chain(root)
+    selected: dict[str, None] = {}
+    for path in paths:
+        record_name = chain.producer(path.as_posix())
+        names = (
+            [record_name] if record_name else chain.names(path) if (root / path).is_dir() else []
+        )
+        if not names:
+            raise IsotropyError(f"no record lists {path}: name a result, or a folder of results")
+        selected |= dict.fromkeys(names)
+    once = {n for n in selected if (record := chain.record(n)) and record.determinism == "once"}
+    if selected and once == selected.keys():
+        raise IsotropyError(
+            f"{paths[0]} describes what happened in one run: there is nothing to rerun"
+        )
+    names = sorted(selected.keys() - once)
+    if sample is not None and sample < len(names):
+        names = sorted(np.random.default_rng(seed).choice(names, sample, replace=False).tolist())
+    return names
+
+
+def rerun(
+    root: Path,
+    names: list[str],
+    project: Path,
+    expected: ExpectedResults | None = None,
+    *,
+    jobs: int = 1,
+    scratch: Path | None = None,
+) -> Iterator[Outcome]:
+    """Rerun jobs from their present inputs with the code of a checkout.
+
+    Args:
+        root: the folder of the run, which is not modified.
+        names: names of records, as `choose` returns them.
+        project: the checkout.
+        expected: results that its configuration asks for; used for paths on this machine, such as
+            that of a mirror, which records do not contain.
+        jobs: number of jobs to run in parallel.
+        scratch: folder in which the jobs' folders are made; None: the system's folder for temporary
+            files.
+    """
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(
+            lambda name: _rerun(root.resolve(), name, project.resolve(), expected, scratch), names
+        )
+
+
+def _rerun(
+    root: Path, name: str, project: Path, expected: ExpectedResults | None, scratch: Path | None
+) -> Outcome:
+    try:
+        record = read_record(root / name)
+        with tempfile.TemporaryDirectory(prefix="rerun-", dir=scratch) as folder:
+            job_folder = Path(folder)
+            _copy_inputs(root, record, job_folder)
+            new_record = _execute(root, record, project, expected, job_folder, name)
+            return _judge(root, record, new_record, job_folder)._replace(
+                name=stem_of(name), seconds=new_record.seconds
+            )
+    except (IsotropyError, LookupError, OSError) as error:
+        return Outcome(stem_of(name), "failed", str(error))
+
+
+def _copy_inputs(root: Path, record: Record, folder: Path) -> None:
+    """Copy the inputs of a job, with their records, into the folder. They are not linked, since a
+    job might write to its inputs.
+    """
+    for path in [*(f.path for f in record.inputs), *record.input_records]:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not (root / path).is_file():
+            raise IsotropyError(f"its input {path} does not exist")
+        shutil.copyfile(root / path, target)
+    copies = [
+        (f"input {f.path} has changed since the job read it", folder, f) for f in record.inputs
+    ]
+    outputs = [f for f in record.outputs if (root / f.path).is_file()]
+    copies += [(f"output {f.path} has changed since the job wrote it", root, f) for f in outputs]
+    for change, parent, file in copies:
+        if sha256_file(parent / file.path) != file.sha256:
+            raise IsotropyError(f"its {change}: see isotropy audit verify")
+
+
+def ordered_inputs(record: Record) -> list[tuple[str, list[str]]]:
+    """Return names and paths of a job's inputs in the order of its rule, which follows from the
+    list of input files; results name their data in this order.
+    """
+    files = [f"{file.path}/" for file in record.inputs]
+
+    def position(item: tuple[str, list[str]]) -> int:
+        folders = tuple(f"{path}/" for path in item[1])  # an input is a file, or a folder of files
+        return next((n for n, file in enumerate(files) if file.startswith(folders)), len(files))
+
+    return sorted(record.input_names.items(), key=position)
+
+
+def _execute(
+    root: Path,
+    record: Record,
+    project: Path,
+    expected: ExpectedResults | None,
+    folder: Path,
+    name: str,
+) -> Record:
+    log = f"results/logs/{stem_of(name)}.log"
+    # An input of a rule is one path or a list of paths; `Job` reads a list of one in the same way.
+    job = {
+        "script": str(script_of(project, record.rule)),
+        "rule": record.rule,
+        "wildcards": record.wildcards,
+        "spec": canonical_json(_spec(record, stem_of(name), expected, root, folder)),
+        "code": code_param(project, record.rule, *record.code.modules),
+        "input": ordered_inputs(record),
+        "output": {**record.output_names, "record": name},
+        "log": log,
+        "threads": record.environment.threads,
+    }
+    write_json(folder / "job.json", job)
+    path = os.pathsep.join([str(project), *filter(None, [os.environ.get("PYTHONPATH")])])
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    command = [sys.executable, "-P", "-m", "replication.provenance.execute", "job.json"]
+    process = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **offline, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    if process.returncode != 0:
+        lines = (process.stderr or process.stdout).strip().splitlines()
+        lines = [line for line in lines if "For further information" not in line]
+        raise IsotropyError(lines[-1].strip() if lines else f"exit code {process.returncode}")
+    return read_record(folder / name)
+
+
+def _spec(
+    record: Record, stem: str, expected: ExpectedResults | None, root: Path, folder: Path
+) -> dict[str, Any]:
+    """Return the recorded spec, with the fields that records leave out (paths on this machine)
+    taken from the expected spec, relative to the job's folder.
+    """
+    machine_values: dict[str, Any] = {}
+    with suppress(LookupError):
+        spec = None if expected is None else expected.spec(stem)
+        machine_values = {n: getattr(spec, n) for n in (spec.machine_fields if spec else ())}
+    if isinstance(machine_values.get("mirror"), str):
+        machine_values["mirror"] = os.path.relpath(root / machine_values["mirror"], folder)
+    return {**record.spec, **machine_values}
+
+
+def _judge(root: Path, record: Record, new_record: Record, folder: Path) -> Outcome:
+    before, after = digests(record.outputs), digests(new_record.outputs)
+    changed = changed_names(before, after)
+    if not changed:
+        plural = "s" if len(after) != 1 else ""
+        return Outcome("", "reproduced", f"bitwise, {len(after)} file{plural}")
+    deviations = [d for p in changed if (d := largest_deviation(root / p, folder / p)) is not None]
+    worst = max(deviations, key=lambda d: d.relative, default=None)
+    worst_text = (
+        f"; largest relative deviation {worst.relative:.2g}, in {worst.where}" if worst else ""
+    )
+    comparable = before.keys() == after.keys() and len(deviations) == len(changed)
+    if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
+        return Outcome("", "reproduced", f"{AGREEMENT[record.determinism]}{worst_text}")
+    reasons = ""
+    for reason, old, new in (
+        ("code differs", record.code.files, new_record.code.files),
+        ("infrastructure differs", record.code.infrastructure, new_record.code.infrastructure),
+        ("packages differ", record.environment.packages, new_record.environment.packages),
+    ):
+        names = changed_names(old, new)
+        reasons += f"; {reason}: {', '.join(names[:3])}" if names else ""
+    others = f" and {len(changed) - 1} more" if changed[1:] else ""
+    return Outcome("", "changed", f"{changed[0]}{others}{worst_text}{reasons}")

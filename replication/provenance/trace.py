@@ -1,0 +1,174 @@
+"""Trace: the recorded lineage of a result, of a cell of a table, or of a claim, down to the bytes
+of the sources.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape as escape_markup
+from rich.tree import Tree
+
+from isotropy.errors import IsotropyError
+from isotropy.files import sha256_file
+from isotropy.printable import escape_for_markdown, escape_for_terminal
+from replication.palette import STATUS
+from replication.provenance.address import resolve_address
+from replication.provenance.chain import Chain
+from replication.provenance.identity import digests
+from replication.provenance.record import read_record
+
+
+def trace(root: Path, address: str) -> dict[str, Any]:
+    """Return the lineage of a result: its job and, recursively, the jobs of its inputs.
+
+    Args:
+        root: the folder of the run.
+        address: path of a result, relative to `root`; of a cell, `TABLE#COLUMN=VALUE,…,COLUMN`; or
+            a claim's id. See `replication.provenance.address.resolve_address`.
+
+    Returns:
+        A node with path, sha256, record, rule, determinism, status (original or stand-in), seeds,
+        spec, code (file -> digest), infrastructure (file -> sha256); sources of a fetched source
+        (content, origin, licence); and inputs, a list of such nodes, where a job that occurs a
+        second time has only path, sha256 and record. The node of a cell also has the rows as
+        `cells`, and leaves out inputs that belong to other rows: those of jobs whose spec has
+        another setup, seed or data set.
+
+    Raises:
+        IsotropyError: no record lists the file or one of its inputs, or there is no such cell or
+            claim.
+    """
+    resolved = resolve_address(root, address)
+    node = _node(Chain(root), resolved.path, resolved.keys, set())
+    if not resolved.cells:
+        return node
+    table = (root / resolved.path).with_suffix(".parquet")
+    recorded = digests(read_record(root / node["record"]).outputs)
+    if recorded.get(table.relative_to(root).as_posix()) != sha256_file(table):
+        raise IsotropyError(f"{table} has changed since it was written: its numbers are not shown")
+    return {**node, "cells": resolved.cells}
+
+
+def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
+    """Render a lineage as a tree for the terminal."""
+    label = f"[bold]{escape(node['path'])}[/] [dim]{node['sha256'][:12]}[/]"
+    for cell in node.get("cells", []):
+        values = ", ".join(f"{name} = {value}" for name, value in cell.items())
+        label += f"\n[cyan]{escape(values)}[/]"
+    if "rule" not in node:
+        label += " [dim](by a job above)[/]"
+        return Tree(label) if parent is None else parent.add(label)
+    seeds = "".join(f", {name} seed {seed}" for name, seed in node["seeds"].items())
+    label += f"\n{escape(node['rule'])}, {node['status']}, {node['determinism']}{escape(seeds)}"
+    label += f", {len(node['code'])} code files, {len(node['infrastructure'])} of infrastructure"
+    for source in node["sources"]:
+        label += f"\n[green]{escape(source['content'])}[/]\n{escape(source['origin'])}"
+        label += f"\nlicence: {escape(source['licence'])}"
+    branch = Tree(label) if parent is None else parent.add(label)
+    for child in node["inputs"]:
+        tree(child, branch)
+    return branch
+
+
+def mermaid(node: dict[str, Any]) -> str:
+    """Render a lineage as a Mermaid flow chart, with a box per job that names the first file traced
+    to it.
+    """
+    boxes: dict[str, str] = {}
+    arrows: dict[tuple[str, str], None] = {}
+
+    def box_id(child: dict[str, Any]) -> str:
+        return boxes.setdefault(child["record"], f"n{len(boxes)}")
+
+    lines = ["flowchart BT"]
+
+    def walk(current: dict[str, Any]) -> None:
+        is_new = current["record"] not in boxes
+        name = box_id(current)
+        if is_new:
+            job = f"{current['rule']}, {current['status']}"
+            parts = (Path(current["path"]).name, job, current["sha256"][:12])
+            text = "<br/>".join(escape_for_markdown(part).replace('"', "'") for part in parts)
+            lines.append(f'  {name}["{text}"]')
+        for child in current.get("inputs", []):
+            if "rule" in child:
+                walk(child)
+            arrows[box_id(child), name] = None
+
+    walk(node)
+    return "\n".join([*lines, *(f"  {a} --> {b}" for a, b in arrows)]) + "\n"
+
+
+def escape(text: str) -> str:
+    """Escape markup and control characters of a text from a record, for rich."""
+    return escape_markup(escape_for_terminal(text))
+
+
+def html(node: dict[str, Any]) -> str:
+    """Render a lineage as an HTML page with collapsible parts; all texts are escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string((Path(__file__).parent / "trace.html").read_text("utf8"))
+    return template.render(node=node, colours=STATUS)
+
+
+def _title(content: Any) -> Any:
+    return content.get("title") if isinstance(content, dict) else content
+
+
+def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict[str, Any]:
+    name = chain.producer(path)
+    record = chain.record_of(path)
+    sha256 = None if name is None else chain.written(name).get(path)
+    if record is None or name is None or sha256 is None:
+        for reason in chain.other_format.values():
+            raise IsotropyError(reason)
+        raise IsotropyError(
+            f"no record lists {path}: name a file below results/, as the run wrote it; "
+            "isotropy audit verify says more"
+        )
+    node: dict[str, Any] = {"path": path, "sha256": sha256, "record": name}
+    if name in seen:
+        return node
+    seen.add(name)
+    fetched = [] if record.inputs else record.lineage.sources
+    return {
+        **node,
+        "id": record.id,
+        "rule": record.rule,
+        "determinism": record.determinism,
+        "status": record.lineage.status,
+        "seeds": record.seeds,
+        "spec": record.spec,
+        "code": record.code.files,
+        "infrastructure": record.code.infrastructure,
+        "sources": [
+            {
+                "id": s.get("id"),
+                "content": str(_title(s.get("content"))),
+                "origin": str(s.get("origin")),
+                "licence": str(s.get("licence")),
+            }
+            for s in fetched
+        ],
+        "inputs": [
+            _node(chain, file.path, keys, seen)
+            for file in record.inputs
+            if _is_relevant(chain, file.path, keys)
+        ],
+    }
+
+
+def _is_relevant(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
+    """Return whether a file is relevant for the requested rows of a table: not if the spec of its
+    job has other values for `keys`.
+    """
+    record = chain.record_of(path)
+    return record is None or all(
+        record.spec.get(name, value) == value for name, value in keys.items()
+    )

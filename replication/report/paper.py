@@ -1,0 +1,181 @@
+"""The page of a paper: its statements, figures and tables, and the study's decisions where the
+paper is silent.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from isotropy.files import record_path
+from replication.figures.spec import FigureSpec
+from replication.papers.locations import package
+from replication.papers.registry import paper
+from replication.plan.page_spec import Inputs, PageSpec
+from replication.provenance.record import read_record
+from replication.report.explore import FILE
+from replication.report.forest import forest
+from replication.report.pictures import size
+from replication.report.protocol import with_stand_ins
+from replication.report.site import SORTABLE
+from replication.report.verdicts import (
+    count_groups,
+    count_words,
+    group_statements,
+    select_by_origin,
+)
+from replication.tables.spec import TableSpec
+from replication.tables.write import format_cell
+
+SCRIPTS = ("paper.js", "forest.js", *SORTABLE)
+LONGEST_TABLE = 24
+"""Most rows of a table that is shown whole; of others the first FIRST_ROWS are shown."""
+FIRST_ROWS = 5
+
+
+def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
+    """Make the variables of the page's template.
+
+    Args:
+        spec: the spec of the page.
+        inputs: `claims`: the verdicts; `figures`, `notes` (to figures) and `tables`: one
+            file of each entry.
+        folder: folder of the page.
+    """
+    verdicts = pd.read_parquet(inputs("claims")[0])
+    paper_statements = group_statements(verdicts[verdicts["paper"] == spec.paper])
+    with_number = [s for s in paper_statements if s["head"]["group"] != "none"]
+    figures, tables = inputs("figures"), inputs("tables")
+    sources = _sources(paper(str(spec.paper)).folder / "figures.py")
+    shown_tables = [
+        _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
+    ]
+    return {
+        "paper": next(paper for paper in spec.papers if paper.key == spec.paper),
+        "n_statements": len(with_number),
+        "forest": forest(with_number),
+        "left_out": [s["head"] for s in paper_statements if s["head"]["group"] == "none"],
+        "counts": _counts(paper_statements),
+        "figures": [
+            {**_figure(entry, path, note, folder), "source": sources[entry.function]}
+            for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
+        ],
+        "explore": FILE,
+        "tables": shown_tables,
+        "protocol": with_stand_ins(
+            spec.protocol, (source for table in shown_tables for source in table["fetched"])
+        ),
+        "decisions": _markdown(spec.decisions),
+    }
+
+
+def _counts(paper_statements: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """What is counted, and the counts: the paper's statements on original cases, on stand-ins, and
+    without a number; our own controls.
+    """
+    of_papers, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
+    counts = {
+        "on the paper's own data, model and protocol": count_groups(of_papers, "original"),
+        "on stand-ins": count_groups(of_papers, "stand-in"),
+        "without a verdict": {"none": count_groups(of_papers)["none"]},
+        "our own controls": count_groups(ours),
+    }
+    return [(name, words) for name, groups in counts.items() if (words := count_words(groups))]
+
+
+def _entry(
+    entry: FigureSpec | TableSpec, path: Path, folder: Path, module_file: str
+) -> dict[str, Any]:
+    """Variables that the entries of figures and tables have in common."""
+    lineage = read_record(record_path(path)).lineage
+    module = package(entry.id.split("/")[0]).replace(".", "/")
+    return {
+        "id": entry.id,
+        "title": _title(entry.id.split("/")[1], entry.title),
+        "caption": entry.caption,
+        "section": re.sub(r"^(\d[\d.]*|[A-Z])$", r"section \1", entry.section),
+        "link": os.path.relpath(path.with_suffix(""), folder),
+        "trace": path.as_posix(),
+        "code": f"{module}/{module_file}.py, {entry.function}()",
+        "status": lineage.status if lineage.sources else "diagram",
+        "reasons": lineage.reasons,
+        "fetched": lineage.sources,
+        "tables": entry.tables,
+    }
+
+
+def _title(name: str, title: str | None) -> str:
+    """Make a heading: the title, after the number of a figure or table of the paper; else the
+    name in words.
+
+    Examples:
+        >>> _title("figure3", "Silhouette against IsoScore")
+        'Figure 3: Silhouette against IsoScore'
+        >>> _title("nested_classes", None)
+        'Nested classes'
+    """
+    words = re.sub(r"^(figure|table)(?=\d)", r"\1 ", name).replace("_", " ").capitalize()
+    numbered = re.match(r"(Figure|Table) \d", words)
+    return ": ".join(filter(None, [words if numbered or not title else "", title]))
+
+
+def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str, Any]:
+    return {
+        **_entry(entry, path, folder, "figures"),
+        "size": size(path),
+        "note": note.read_text("utf8"),
+        "explore": bool(entry.interactive),
+    }
+
+
+def _sources(module: Path) -> dict[str, str]:
+    """The text of each decorated function of a module, by name."""
+    text = module.read_text("utf8")
+    lines = text.splitlines()
+    return {
+        node.name: "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno])
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.decorator_list
+    }
+
+
+def _table(entry: TableSpec, path: Path, folder: Path) -> dict[str, Any]:
+    table = pd.read_parquet(path, dtype_backend="numpy_nullable")  # whole numbers stay whole
+    shown = table if len(table) <= LONGEST_TABLE else table.head(FIRST_ROWS)
+    constant = {name: format_cell(shown[name].iloc[0]) for name in _constant(shown)}
+    shown = shown.drop(columns=list(constant))
+    return {
+        **_entry(entry, path, folder, "tables"),
+        "same": {name: value for name, value in constant.items() if value},
+        "columns": [(str(c), pd.api.types.is_numeric_dtype(table[c])) for c in shown.columns],
+        "rows": [[format_cell(v) for v in row] for row in shown.itertuples(index=False)],
+        "n_rows": len(table),
+    }
+
+
+def _constant(table: pd.DataFrame) -> list[str]:
+    """Columns of texts, or without values, that are the same in all rows. They are shown beside the
+    table, so that its numbers are easier to see.
+    """
+    texts = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c])]
+    empty = [c for c in table.columns if table[c].isna().all()]
+    alike = [c for c in table.columns if table[c].nunique(dropna=False) == 1]
+    constant = [str(c) for c in alike if c in texts or c in empty]
+    return constant if len(table) > 1 and len(constant) < len(table.columns) else []
+
+
+def _markdown(text: str) -> Markup:
+    """Convert Markdown to HTML without the HTML in it, and without links, whose relative targets
+    would be wrong on this page.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.disable(["link", "image", "autolink"])
+    text = re.sub(r"^#", "##", text, flags=re.M)  # below the page's own headings
+    return Markup(parser.render(text))  # noqa: S704 - markdown-it escapes what is not Markdown
