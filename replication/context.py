@@ -171,7 +171,7 @@ class Context:
         if name not in self.registry:
             raise IsotropyError(
                 f"config: {path}: no source {name!r} in {self.sources.registry}: "
-                f"{suggest(name, self.registry, 'by isotropy sources list')}"
+                f"{suggest(name, self.registry, 'in config/sources')}"
             )
         source = self.registry[name]
         if source.kind not in kinds:

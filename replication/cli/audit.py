@@ -16,7 +16,6 @@ from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
 from replication.cli.common import Root, find_project, refuse, study_plan
 from replication.provenance.format import LEDGER, ledger_bytes, read_ledger
-from replication.provenance.verify_bundle import main as verify_bundle
 
 if TYPE_CHECKING:
     from replication.provenance.audit import Finding
@@ -35,9 +34,7 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Threads that digest fi
 
 @app.command()
 def verify(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(help="Results: files or folders; or one bundle.zip.")
-    ] = None,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Results: files or folders.")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All results, and files that no record lists.")
     ] = False,
@@ -69,9 +66,7 @@ def verify(
     if everything == bool(paths):
         refuse("Name results to check, or give --all.")
     if paths and any(path.suffix == ".zip" for path in paths):
-        if len(paths) > 1:
-            refuse("Check a bundle by itself.")
-        raise typer.Exit(verify_bundle([str(paths[0]), *filter(None, [head])]))
+        refuse("Unpack it, and check the folder: isotropy audit verify --all --root FOLDER")
     from replication.provenance import audit
 
     incomplete: list[str] = []
@@ -130,10 +125,6 @@ def trace(
         typer.Argument(help="A result; a cell: TABLE#COLUMN=VALUE,…,COLUMN; or the id of a claim."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a tree.")] = False,
-    as_mermaid: Annotated[
-        bool, typer.Option("--mermaid", help="Print a Mermaid flow chart.")
-    ] = False,
-    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     root: Root = Path(),
 ) -> None:
     """Show what a result was made from, by which job, down to the source bytes, as the records have
@@ -146,14 +137,8 @@ def trace(
         is_file = "/" in path or Path(path).is_file()  # else the id of a claim
         relative = _relative(Path(path), root).as_posix() if is_file else path
         lineage = tracing.trace(root, relative + mark + query)
-        if html is not None:
-            html.write_text(tracing.html(lineage), "utf8")
-    if html is not None:
-        print_line(f"{html}", "green")
-    elif as_json:
+    if as_json:
         typer.echo(json.dumps(lineage, indent=1, default=str))  # all else than ASCII as escapes
-    elif as_mermaid:
-        typer.echo(tracing.mermaid(lineage), nl=False)
     else:
         # In a file or a pipe nothing is cut; a terminal wraps.
         wide = console if console.is_terminal else Console(highlight=False, width=1000)
@@ -162,8 +147,8 @@ def trace(
 
 @app.command()
 def diff(
-    first: Annotated[Path, typer.Argument(help="Folder of a run, or a bundle.")],
-    second: Annotated[Path, typer.Argument(help="The run or bundle to compare with.")],
+    first: Annotated[Path, typer.Argument(help="Folder of a run, or of an unpacked bundle.")],
+    second: Annotated[Path, typer.Argument(help="The folder to compare with.")],
 ) -> None:
     """Name the first jobs in which two runs part, and why. Exit 0: the same bytes, 1: they differ,
     2: inconclusive.
@@ -264,25 +249,6 @@ def identify(
 
 
 @app.command()
-def forget(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Results, or folders of results, that were removed.")
-    ],
-    root: Root = Path(),
-) -> None:
-    """Note in the ledger that results were removed on purpose: `verify` no longer misses them, the
-    ledger keeps the note.
-    """
-    from replication.provenance.ledger import forget_missing
-
-    with one_sentence():
-        names = forget_missing(root, [_relative(p, root) for p in paths])
-    for name in names:
-        print_line(name)
-    print_line(f"recorded as removed: {len(names)}", "green")
-
-
-@app.command()
 def export(
     bundle: Annotated[
         Path | None,
@@ -298,8 +264,8 @@ def export(
         ),
     ] = False,
 ) -> None:
-    """Write results, records and code as a Workflow Run RO-Crate, which `verify_bundle.py` among
-    its code checks.
+    """Write results, records and code as a Workflow Run RO-Crate; `verify_bundle.py` among its code
+    checks the digests, `verify` all else, in the unpacked folder.
     """
     from replication.provenance import audit
     from replication.provenance.bundle import export as write

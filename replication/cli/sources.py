@@ -10,13 +10,9 @@ import typer
 from isotropy.cli import one_sentence
 from isotropy.printable import escape_for_terminal
 
-app = typer.Typer(
-    no_args_is_help=True, help="Add models and data of your own, and check where sources are."
-)
+app = typer.Typer(no_args_is_help=True, help="Add models and data of your own.")
 
 Project = Annotated[Path, typer.Option(help="Folder of the checkout.")]
-Names = Annotated[list[str] | None, typer.Argument(help="Ids of sources; default: all.")]
-Mirror = Annotated[Path | None, typer.Option(help="Mirror folder, as in sources.mirror.")]
 
 
 @app.command()
@@ -52,45 +48,3 @@ def add(
         request = AddRequest(what, text or [], label, scores, file, pooling, name, licence, replace)
         for line in add_source(project, request):
             print(escape_for_terminal(line))
-
-
-@app.command("list")
-def show(project: Project = Path()) -> None:
-    """Print all sources: id, kind, status, kinds of origins, licence."""
-    with one_sentence():
-        from replication.sources.own.state import list_sources
-
-        for line in list_sources(project):
-            print(escape_for_terminal(line))
-
-
-@app.command()
-def check(names: Names = None, project: Project = Path(), mirror: Mirror = None) -> None:
-    """Check for each source which of its origins are available, without downloading it. The exit
-    status is 1 if a source is unavailable.
-    """
-    with one_sentence():
-        from replication.sources.own.state import check_sources
-
-        n_unavailable = 0
-        for line, available in check_sources(project, names or [], mirror):
-            print(escape_for_terminal(line), flush=True)
-            n_unavailable += not available
-    raise typer.Exit(1 if n_unavailable else 0)
-
-
-@app.command()
-def verify(names: Names = None, project: Project = Path(), mirror: Mirror = None) -> None:
-    """Compare local files (own folders, mirror, the hub's cache, fetched results) with the digests
-    in the registry. The exit status is 1 if a file differs.
-    """
-    with one_sentence():
-        from replication.sources.own.state import verify_sources
-
-        n_wrong, n_lines = 0, 0
-        for line, matches in verify_sources(project, names or [], mirror):
-            print(escape_for_terminal(line), flush=True)
-            n_wrong, n_lines = n_wrong + (not matches), n_lines + 1
-        if not n_lines:
-            print("nothing to check: no file of a source is on this machine")
-    raise typer.Exit(1 if n_wrong else 0)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,73 +12,19 @@ TOLERANCE = 1e-4
 """Maximum deviation of an element within tolerance, relative to the larger of its own magnitude and
 the array's root mean square. Float32 on another device or with other kernels differs by a few units
 of the seventh digit per operation, and an encoder has thousands of operations in sequence."""
-SIGNIFICANCE_LEVEL = 0.01
-"""Significance level of the two-sample tests by which results count as statistically equal, for all
-arrays together (Bonferroni)."""
-MIN_TEST_SIZE = 20
-"""Minimum size of an array for the test to have any power; smaller arrays must agree within
-SMALL_ARRAY_TOLERANCE."""
-SMALL_ARRAY_TOLERANCE = 0.1
-
-
-class Deviation(NamedTuple):
-    """The largest deviation in a file."""
-
-    where: str
-    """Name of the file, and of the array or column."""
-    relative: float
-    """Largest |a - b| / max(|a|, root mean square of a); infinite where shapes, texts or infinities
-    differ."""
-    p_values: list[float]
-    """p-value of the Kolmogorov-Smirnov test for each array; 0 or 1 where it cannot be applied."""
-
-
-def largest_deviation(before: Path, after: Path) -> Deviation | None:
-    """Compare the numbers of two Parquet, safetensors or JSON files. None if they have another
-    format, or one does not exist.
-    """
-    arrays = _pairs(before, after)
-    if arrays is None:
-        return None
-    worst, where, p_values = 0.0, "", []
-    for name, (x, y) in arrays.items():
-        deviation = _relative_deviation(x, y)
-        p_values.append(_p_value(x, y, deviation))
-        if deviation >= worst:
-            worst, where = deviation, f"{before.name}, {name}"
-    return Deviation(where, worst, p_values)
 
 
 def deviations(before: Path, after: Path) -> dict[str, float] | None:
-    """Compare each array or column of two files: name -> relative deviation, as in `Deviation`;
-    infinite where only one file has it. None as in `largest_deviation`.
-    """
-    arrays = _pairs(before, after)
-    if arrays is None:
-        return None
-    return {name: _relative_deviation(x, y) for name, (x, y) in arrays.items()}
-
-
-def agree(determinism: str, deviations: Sequence[Deviation]) -> bool:
-    """Return whether deviations are within what a class of determinism allows."""
-    if determinism == "statistical":
-        p_values = [p for d in deviations for p in d.p_values]
-        return all(p * len(p_values) >= SIGNIFICANCE_LEVEL for p in p_values)
-    return all(d.relative <= TOLERANCE for d in deviations)
-
-
-def _pairs(
-    before: Path, after: Path
-) -> dict[str, tuple[np.ndarray | None, np.ndarray | None]] | None:
-    """Read the arrays of two files, by name in alphabetical order; None as in
-    `largest_deviation`.
+    """Compare each array or column of two Parquet, safetensors or JSON files: name -> largest
+    |a - b| / max(|a|, root mean square of a); infinite where shapes, texts or infinities differ, or
+    only one file has it. None if the files have another format, or one does not exist.
     """
     if not (before.is_file() and after.is_file()):
         return None
     x, y = _arrays(before), _arrays(after)
     if x is None or y is None:
         return None
-    return {name: (x.get(name), y.get(name)) for name in sorted(x.keys() | y.keys())}
+    return {n: _relative_deviation(x.get(n), y.get(n)) for n in sorted(x.keys() | y.keys())}
 
 
 def _relative_deviation(x: np.ndarray | None, y: np.ndarray | None) -> float:
@@ -100,18 +45,6 @@ def _relative_deviation(x: np.ndarray | None, y: np.ndarray | None) -> float:
         return 0.0
     scale = np.maximum(np.abs(a), np.sqrt(np.mean(a**2)))
     return float((np.abs(a - b) / np.where(scale > 0, scale, 1.0)).max())
-
-
-def _p_value(x: np.ndarray | None, y: np.ndarray | None, deviation: float) -> float:
-    """Return the p-value of two arrays that deviate by so much, as in `Deviation`."""
-    from scipy.stats import ks_2samp
-
-    if x is None or y is None or deviation in (0, np.inf):
-        return float(deviation == 0)
-    a, b = (v[np.isfinite(v)] for v in (x.astype(np.float64), y.astype(np.float64)))
-    if len(a) < MIN_TEST_SIZE:
-        return float(deviation <= SMALL_ARRAY_TOLERANCE)
-    return float(ks_2samp(a, b).pvalue)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray] | None:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, record_path, sha256_file
 from replication.provenance.chain import Chain, cached_method
-from replication.provenance.format import LEDGER, ledger_bytes, producer, read_ledger
+from replication.provenance.format import (
+    DATA,
+    LEDGER,
+    METADATA,
+    ledger_bytes,
+    producer,
+    read_ledger,
+)
 from replication.provenance.identity import MARK, File
 from replication.provenance.record import Record
 
@@ -39,7 +46,7 @@ State = Literal[
 
 - intact: its bytes are those that its job wrote, each job upstream read the bytes that are there
   now, and the records of its inputs have not changed since;
-- temporary: removed, as its rule declares;
+- temporary: removed, as its rule declares, or left out of a bundle;
 - other version: a package had another version than in the checkout's lock file;
 - other environment: it was made outside the declared environment;
 - stale: its spec or the code that made it differs from the checkout's, or its record has another
@@ -114,6 +121,7 @@ class _Audit:
 
     def __init__(self, root: Path, checkout: Checkout | None) -> None:
         self.root, self.checkout, self.chain = root, checkout, Chain(root)
+        self._is_bundle = (root / METADATA).is_file()
         self._starts: list[str] = []
         self._folders: list[Path] = []
         self._seen: list[str] = []
@@ -231,6 +239,8 @@ class _Audit:
         if output.path in self._unread:
             return "missing", self._unread[output.path]
         if digest is None:
+            if self._is_bundle and Path(output.path).parts[1].split(".")[0] in DATA:
+                return "temporary", "left out of the bundle"
             if any(Path(output.path).is_relative_to(folder) for folder in record.temporary):
                 return "temporary", f"{record.rule} declares it so"
             return "missing", f"{record.rule} wrote it"

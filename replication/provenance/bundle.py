@@ -14,9 +14,8 @@ from replication.provenance import audit
 from replication.provenance.chain import Chain, stem_of
 from replication.provenance.checkout import Checkout
 from replication.provenance.crate import Crate
-from replication.provenance.format import LEDGER, read_ledger
+from replication.provenance.format import DATA, LEDGER, METADATA, read_ledger
 from replication.provenance.record import Record
-from replication.provenance.verify_bundle import DATA, METADATA
 
 STORED_SUFFIXES = (".safetensors", ".bin", ".npy", ".parquet", ".gz", ".zip", ".png", ".pdf")
 """Suffixes of files that are stored uncompressed: compression takes several times as long and saves

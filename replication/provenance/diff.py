@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
-import zipfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX, RESULTS
+from isotropy.files import RESULTS
 from replication.provenance.chain import Chain, stem_of
 from replication.provenance.compare import changed_names, differences, shown, spec_differences
 from replication.provenance.identity import digests
 from replication.provenance.record import Environment, Record
-from replication.provenance.verify_bundle import ZIP_ERRORS, require_sizes
 
 HARDWARE = ("cpu", "cpu_count", "gpu", "threads", "platform")
 LONGEST_LIST = 6
@@ -50,14 +46,13 @@ def diff(a: Path, b: Path) -> Comparison:
     Records are compared, not files; `verify` checks files against records.
 
     Args:
-        a: the folder of the first run, or a bundle (`.zip`).
+        a: the folder of the first run, or of an unpacked bundle.
         b: the same of the second run.
 
     Raises:
         IsotropyError: one of them has no records.
     """
-    with _run_folder(a) as folder_a, _run_folder(b) as folder_b:
-        before, after = _records(folder_a, a), _records(folder_b, b)
+    before, after = _records(a), _records(b)
     differing = {
         name
         for name in before.keys() & after.keys()
@@ -77,36 +72,14 @@ def diff(a: Path, b: Path) -> Comparison:
     )
 
 
-@contextmanager
-def _run_folder(run: Path) -> Iterator[Path]:
-    """Yield the folder of a run; the records of a bundle are unpacked into a temporary folder."""
-    if run.is_dir():
-        yield run
-        return
-    if not run.is_file():
-        raise IsotropyError(f"{run} is neither the folder of a run nor a bundle")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            with zipfile.ZipFile(run) as archive:
-                records = [e for e in archive.infolist() if e.filename.endswith(RECORD_SUFFIX)]
-                require_sizes({entry.filename: entry.file_size for entry in records})
-                # extractall() keeps members inside the folder, whatever their names
-                archive.extractall(folder, records)
-        except (OSError, ValueError, *ZIP_ERRORS) as error:
-            raise IsotropyError(
-                f"{run} is neither the folder of a run nor a bundle: {error}"
-            ) from error
-        yield Path(folder)
-
-
-def _records(folder: Path, run: Path) -> dict[str, Record]:
+def _records(folder: Path) -> dict[str, Record]:
     chain = Chain(folder)
     records = chain.records()
     for reason in (*chain.other_format.values(), *chain.unreadable.values()):
         raise IsotropyError(reason)
     if not records:
         raise IsotropyError(
-            f"{run} has no records in {RESULTS}: expected the folder of a run, or a bundle"
+            f"{folder} has no records in {RESULTS}: expected the folder of a run; unpack a bundle"
         )
     return records
 

@@ -1,7 +1,4 @@
-"""The format of records and of the ledger: names, digests and validation.
-
-This module needs nothing but the standard library, because the checker of bundles imports it.
-"""
+"""The format of records and of the ledger: names, digests and validation."""
 
 from __future__ import annotations
 
@@ -18,6 +15,10 @@ from isotropy.files import record_path
 FORMAT: Final = 4
 """Version of the format of records."""
 LEDGER = "ledger.jsonl"
+METADATA = "ro-crate-metadata.json"
+"""File of a bundle that lists its files with their digests."""
+DATA = ("fetch", "prepare", "embed")
+"""Folders of results that a bundle leaves out unless they are asked for."""
 MAX_RECORD_BYTES = 64 << 20
 """Maximum size of a record, and of the metadata of a bundle. A full study needs 2 MB."""
 MAX_LEDGER_BYTES = 256 << 20
@@ -101,9 +102,7 @@ def is_sha256(value: Any) -> bool:
 
 
 def require_entry(entry: Any) -> None:
-    """Raise a ValueError unless a line of the ledger is an entry of one of the three kinds: a run,
-    a job, or a record that was removed.
-    """
+    """Raise a ValueError unless a line of the ledger is an entry of a run or of a job."""
     kinds: dict[str, Callable[[], bool]] = {
         "run": lambda: (
             isinstance(entry["overrides"], dict)
@@ -113,14 +112,13 @@ def require_entry(entry: Any) -> None:
             )
         ),
         "job": lambda: path_problem(entry["record"]) is None and is_sha256(entry["sha256"]),
-        "removed": lambda: path_problem(entry["record"]) is None,
     }
     try:
         is_valid = isinstance(entry["time"], str) and kinds[entry["event"]]()
     except UNREADABLE:
         is_valid = False
     if not is_valid:
-        raise ValueError("expected an entry of a run, a job or a removed record")
+        raise ValueError("expected an entry of a run or a job")
 
 
 def ledger_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -143,8 +141,8 @@ def read_ledger(data: bytes) -> tuple[dict[str, dict[str, Any]], list[str], list
         data: bytes of the ledger.
 
     Returns:
-        The last entry of each record that was not removed, by its path; descriptions of breaks in
-        the chain; and the digest of each line, the last of which is the head.
+        The last entry of each record, by its path; descriptions of breaks in the chain; and the
+        digest of each line, the last of which is the head.
     """
     records: dict[str, dict[str, Any]] = {}
     breaks: list[str] = []
@@ -160,8 +158,6 @@ def read_ledger(data: bytes) -> tuple[dict[str, dict[str, Any]], list[str], list
             require_entry(entry)
             if entry["event"] == "job":
                 records[entry["record"]] = entry
-            elif entry["event"] == "removed":
-                records.pop(entry["record"], None)
         except UNREADABLE:
             breaks.append(f"line {n + 1} is not an entry")
         lines.append(line_sha256(line))

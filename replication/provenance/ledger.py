@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RESULTS, record_path, sha256_file
+from isotropy.files import sha256_file
 from isotropy.scrub import scrub
 from replication.locks import lock_file
 from replication.provenance.format import (
@@ -20,7 +20,6 @@ from replication.provenance.format import (
     UNREADABLE,
     ledger_bytes,
     line_sha256,
-    read_ledger,
     require_entry,
 )
 from replication.spec import canonical_json
@@ -76,38 +75,6 @@ def last_jobs(results: Path) -> dict[str, dict[str, Any]]:
         except UNREADABLE as error:
             raise IsotropyError(f"{path} is damaged: {error}") from error
     return entries
-
-
-def forget_missing(root: Path, paths: Iterable[Path]) -> list[str]:
-    """Add entries for records that the ledger lists but that no longer exist: they were removed on
-    purpose.
-
-    Args:
-        root: the folder of the run.
-        paths: files and folders, relative to `root`, whose missing records are forgotten.
-
-    Returns:
-        The names of these records.
-
-    Raises:
-        IsotropyError: there is no ledger, or its chain is broken.
-    """
-    path = root / RESULTS / LEDGER
-    if not path.is_file():
-        raise IsotropyError(f"{path} does not exist")
-    recorded, breaks, _ = read_ledger(_read_bytes(path))
-    if breaks:
-        raise IsotropyError(f"{path}: {breaks[0]}")
-    selected = [(p, record_path(p)) for p in paths]
-    missing = [
-        n
-        for n in recorded
-        if not (root / n).exists()
-        and any(Path(n).is_relative_to(p) or Path(n) == r for p, r in selected)
-    ]
-    for name in missing:
-        _append(root / RESULTS, {"event": "removed", "record": name})
-    return missing
 
 
 def last_run(results: Path) -> dict[str, Any]:

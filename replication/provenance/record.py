@@ -22,7 +22,7 @@ from replication.provenance.identity import File, ResultPath, digests
 from replication.provenance.lineage import Lineage
 from replication.spec import Spec, digest
 
-Determinism = Literal["bitwise", "tolerance", "statistical", "once"]
+Determinism = Literal["bitwise", "tolerance", "once"]
 """Agreement to expect from a rerun on the same kind of machine. `once`: the output describes a
 single run, so that a rerun is meaningless."""
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file, write_json
-from replication.provenance.array_difference import agree, largest_deviation
+from replication.provenance.array_difference import TOLERANCE, deviations
 from replication.provenance.chain import Chain, stem_of
 from replication.provenance.checkout import ExpectedResults
 from replication.provenance.code import code_param, script_of
@@ -25,8 +26,6 @@ from replication.provenance.compare import changed_names
 from replication.provenance.identity import digests
 from replication.provenance.record import Record, read_record
 from replication.spec import canonical_json
-
-AGREEMENT = {"tolerance": "within tolerance", "statistical": "statistically equal"}
 
 
 class Outcome(NamedTuple):
@@ -208,14 +207,17 @@ def _judge(root: Path, record: Record, new_record: Record, folder: Path) -> Outc
     if not changed:
         plural = "s" if len(after) != 1 else ""
         return Outcome("", "reproduced", f"bitwise, {len(after)} file{plural}")
-    deviations = [d for p in changed if (d := largest_deviation(root / p, folder / p)) is not None]
-    worst = max(deviations, key=lambda d: d.relative, default=None)
-    worst_text = (
-        f"; largest relative deviation {worst.relative:.2g}, in {worst.where}" if worst else ""
-    )
-    comparable = before.keys() == after.keys() and len(deviations) == len(changed)
-    if record.determinism != "bitwise" and comparable and agree(record.determinism, deviations):
-        return Outcome("", "reproduced", f"{AGREEMENT[record.determinism]}{worst_text}")
+    found = {
+        f"{Path(path).name}, {name}": value
+        for path in changed
+        for name, value in (deviations(root / path, folder / path) or {"": inf}).items()
+    }
+    worst = max(found, key=lambda name: found[name])
+    worst_text = f"; largest relative deviation {found[worst]:.2g}, in {worst}"
+    agrees = before.keys() == after.keys() and found[worst] <= TOLERANCE
+    if record.determinism == "tolerance" and agrees:
+        return Outcome("", "reproduced", f"within tolerance{worst_text}")
+    worst_text = worst_text if isfinite(found[worst]) else ""
     reasons = ""
     for reason, old, new in (
         ("code differs", record.code.files, new_record.code.files),

@@ -1,6 +1,6 @@
 """Digests of source text: modules by their syntax trees, rules by their tokens.
 
-This module uses nothing but the standard library, because the checker of bundles imports it.
+
 Comments, docstrings, other bare strings, `pass` and layout are ignored, and nothing else. Digests
 are the same on every Python version from 3.11 on.
 """

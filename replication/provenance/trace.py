@@ -12,8 +12,7 @@ from rich.tree import Tree
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
-from isotropy.printable import escape_for_markdown, escape_for_terminal
-from replication.palette import STATUS
+from isotropy.printable import escape_for_terminal
 from replication.provenance.address import resolve_address
 from replication.provenance.chain import Chain
 from replication.provenance.identity import digests
@@ -72,49 +71,9 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
     return branch
 
 
-def mermaid(node: dict[str, Any]) -> str:
-    """Render a lineage as a Mermaid flow chart, with a box per job that names the first file traced
-    to it.
-    """
-    boxes: dict[str, str] = {}
-    arrows: dict[tuple[str, str], None] = {}
-
-    def box_id(child: dict[str, Any]) -> str:
-        return boxes.setdefault(child["record"], f"n{len(boxes)}")
-
-    lines = ["flowchart BT"]
-
-    def walk(current: dict[str, Any]) -> None:
-        is_new = current["record"] not in boxes
-        name = box_id(current)
-        if is_new:
-            job = f"{current['rule']}, {current['status']}"
-            parts = (Path(current["path"]).name, job, current["sha256"][:12])
-            text = "<br/>".join(escape_for_markdown(part).replace('"', "'") for part in parts)
-            lines.append(f'  {name}["{text}"]')
-        for child in current.get("inputs", []):
-            if "rule" in child:
-                walk(child)
-            arrows[box_id(child), name] = None
-
-    walk(node)
-    return "\n".join([*lines, *(f"  {a} --> {b}" for a, b in arrows)]) + "\n"
-
-
 def escape(text: str) -> str:
     """Escape markup and control characters of a text from a record, for rich."""
     return escape_markup(escape_for_terminal(text))
-
-
-def html(node: dict[str, Any]) -> str:
-    """Render a lineage as an HTML page with collapsible parts; all texts are escaped."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((Path(__file__).parent / "trace.html").read_text("utf8"))
-    return template.render(node=node, colours=STATUS)
 
 
 def _title(content: Any) -> Any:
