@@ -67,10 +67,10 @@ $(TEST_READY): $(READY) requirements-dev.lock
 	$(INSTALL) --require-hashes --requirement requirements-dev.lock
 	@touch $(TEST_READY)
 
-# The results as a folder for any host of static files, in TO. ARGS: such as ARGS="--base https://example.org/".
+# The results as a folder for any host of static files, in TO.
 TO ?= public
 site: $(READY)
-	$(VENV)/bin/isotropy site $(TO) $(ARGS)
+	$(VENV)/bin/isotropy site $(TO)
 
 # The docs as a site, in SITE, made in an environment of its own; a broken link or anchor is an error. UV: another uv.
 UV ?= $(VENV)/bin/uv

@@ -6,8 +6,8 @@ First table: share of 95 % intervals that contain the true value, by method and 
 should be near 95. Second: shares of verdicts if the effect is absent, as published, or the
 opposite. Third: the same for statements of several cases. Fourth: how often a firm verdict is false
 on what studies have: correlations of few points, runs that collapse, layers that resemble their
-neighbours, cases that share seeds or models, pairs that share texts, choices among many. Fifth: how
-often a study of the size that `needed` names decides. The numbers are in docs/verdicts.md.
+neighbours, cases that share seeds or models, pairs that share texts, choices among many. The
+numbers are in docs/results/verdicts.csv.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from replication.claims import estimate as estimates
 from replication.claims.estimate import Estimate
 from replication.claims.evaluate import estimate_of
 from replication.claims.judge import judge, p_value
-from replication.claims.spec import ALPHA, Claim, Statement
+from replication.claims.spec import Claim, Statement
 from replication.claims.statements import Case, judge_cases, judge_statement
 from replication.tables.bootstrap import (
     items_error,
@@ -394,23 +394,6 @@ def _selected(draws: np.random.Generator, n: int, n_methods: int) -> bool:
     return word(claim("above", 0), estimates.mean(gains)) != "undecided"
 
 
-def decisions(draws: np.random.Generator, n_draws: int) -> Iterator[tuple[str, int, float, float]]:
-    """Yield effect in standard deviations, size of the first study, and two shares: of fresh
-    studies of the needed size that decide, and of those that falsely decide without effect.
-    """
-    for n in (3, 5, 10):
-        for effect in (0.3, 0.6, 1.0):
-            decided, false = [], []
-            for _ in range(n_draws):
-                first = estimates.mean(draws.normal(effect, 1, n))
-                needed = first.needed(0.0) if first.p(0.0) > ALPHA else None
-                if needed is not None and needed < 10_000:
-                    sample = draws.standard_normal(needed)
-                    decided.append(stats.ttest_1samp(sample + effect, 0).pvalue < ALPHA)
-                    false.append(stats.ttest_1samp(sample, 0).pvalue < ALPHA)
-            yield f"effect {effect:g}", n, float(np.mean(decided)), float(np.mean(false))
-
-
 def main() -> None:
     """Print the three tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -433,9 +416,6 @@ def main() -> None:
     for name, n, is_false in false_verdicts(draws):
         share = np.mean([is_false() for _ in range(args.draws)])
         print(f"  {name:72s} n = {n:4d} {100 * share:6.1f}", flush=True)
-    print("undecided studies, repeated with as many fresh runs as needed: decided, falsely decided")
-    for name, n, decided, false in decisions(draws, args.draws):
-        print(f"  {name:20s} n = {n:4d} {100 * decided:6.1f} {100 * false:6.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats
@@ -26,10 +26,6 @@ ROUNDING = 1e-12
 UNBOUNDED = (-math.inf, math.inf)
 CORRELATIONS = (-1.0, 1.0)
 
-Power = Callable[[float, int, float], float]
-"""Function from a value, a number of fresh units and a significance level to the probability that
-these units exclude the value."""
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -44,7 +40,8 @@ class Estimate:
             unknown.
         sd: standard deviation between units (ddof = 1); NaN if unknown.
         values: values of the units where they are known, or the estimate alone.
-        power: None if unknown.
+        unit_sd: standard deviation of a unit towards lower and towards higher values; NaN if
+            unknown.
     """
 
     value: float
@@ -54,24 +51,21 @@ class Estimate:
     p: Callable[[float], float]
     sd: float = math.nan
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
-    power: Power | None = None
+    unit_sd: tuple[float, float] = (math.nan, math.nan)
 
     def needed(self, edge: float, alpha: float = ALPHA) -> int | None:
         """Return the number of fresh units that would exclude the value `edge` with probability
-        POWER; None if that is unknown or more than MAX_UNITS.
-
-        The probability is an average over what the sample leaves open: the true value and the true
-        spread, which few units know poorly (assurance; O'Hagan, Stevens & Campbell 2005,
-        doi:10.1002/pst.175). Taking both as observed promises too much.
+        POWER, if value and spread are as observed; None if that is unknown or more than MAX_UNITS.
         """
-        if self.power is None or not self.power(edge, MAX_UNITS, alpha) >= POWER:
+        from statsmodels.stats.power import TTestPower  # takes a second to load
+
+        distance, sd = abs(edge - self.value), self.unit_sd[edge > self.value]
+        if not sd > 0 or not distance > 1e-5 * sd:
             return None
-        low, high = 2, MAX_UNITS
-        while high - low > 1:
-            middle = (low + high) // 2
-            enough = self.power(edge, middle, alpha) >= POWER
-            low, high = (low, middle) if enough else (middle, high)
-        return high
+        # Of larger effects the solver finds no root; three units are needed in any case
+        effect = min(distance / sd, 5)
+        n = TTestPower().solve_power(effect, alpha=alpha, power=POWER)
+        return math.ceil(n) if n <= MAX_UNITS else None
 
 
 def exact(value: float) -> Estimate:
@@ -91,7 +85,7 @@ def over_convention(
 ) -> Estimate:
     """Widen an estimate to the values that another convention would give.
 
-    More units cannot make it narrower, so that its power is unknown.
+    More units cannot make it narrower.
 
     Args:
         lowest: estimate of the lowest value over all conventions.
@@ -172,17 +166,11 @@ def mean_over_items(values: np.ndarray, items_error: float) -> Estimate:
     sd = float(values.std(ddof=1))
     error, freedom = seeds_and_items(sd, n, items_error)
 
-    def power(edge: float, m: int, alpha: float) -> float:
-        """Probability that m fresh seeds, on the same items, exclude a value."""
-        spread, shift = _unknowns(n - 1)
-        errors, freedoms = seeds_and_items(sd * spread, m, items_error)
-        distances = abs(values.mean() + sd * spread / math.sqrt(n) * shift - edge) / errors
-        return _mean_power(distances, freedoms, alpha)
-
     method = "Student's t over seeds, and the error over items"
-    return _t_estimate(
-        float(values.mean()), float(error), float(freedom), n, method, sd, values, power=power
+    estimate = _t_estimate(
+        float(values.mean()), float(error), float(freedom), n, method, sd, values
     )
+    return replace(estimate, unit_sd=(math.nan, math.nan))  # more seeds do not add items
 
 
 def mean_of_cases(
@@ -287,21 +275,13 @@ def from_interval(value: float, low: float, high: float, n: int, method: str) ->
         return _without_interval(value, n, reason, np.empty(0))
     errors = [(value - low) / Z, (high - value) / Z]
 
-    def power(edge: float, m: int, alpha: float) -> float:
-        """Probability that m fresh units exclude that the true value is `edge`."""
-        error = errors[edge > value]
-        if error == 0:
-            return float(edge != value)
-        _, shift = _unknowns(math.inf)
-        distances = abs(value + error * shift - edge) / (error * math.sqrt(n / m))
-        return float(stats.norm.cdf(distances - stats.norm.ppf(1 - alpha / 2)).mean())
-
     def p(edge: float) -> float:
         """Two-sided p-value of the hypothesis that the true value is `edge`."""
         distance, error = abs(edge - value), errors[edge > value]
         return 2 * float(stats.norm.sf(distance / error)) if error > 0 else float(distance == 0)
 
-    return Estimate(value, (low, high), n, method, p, power=power)
+    unit_sd = (errors[0] * math.sqrt(n), errors[1] * math.sqrt(n))
+    return Estimate(value, (low, high), n, method, p, unit_sd=unit_sd)
 
 
 def _without_interval(value: float, n: int, reason: str, values: np.ndarray) -> Estimate:
@@ -318,9 +298,8 @@ def _t_estimate(
     sd: float,
     values: np.ndarray,
     bounds: tuple[float, float] = UNBOUNDED,
-    power: Power | None = None,
 ) -> Estimate:
-    """Make an estimate from a standard error, with p-values and power by Student's t."""
+    """Make an estimate from a standard error, with p-values by Student's t."""
     if error <= ROUNDING * abs(value):
         return _without_interval(value, n, "all values are equal", values)
     lowest, highest = bounds
@@ -332,16 +311,9 @@ def _t_estimate(
             return 0.0
         return 2 * float(stats.t.sf(abs(edge - value) / error, freedom))
 
-    def t_power(edge: float, m: int, alpha: float) -> float:
-        """Probability that m fresh units exclude that the true value is `edge`."""
-        if not lowest <= edge <= highest:
-            return 1.0
-        spread, shift = _unknowns(freedom)
-        errors = error * math.sqrt(n / m) * spread
-        return _mean_power(abs(value + error * spread * shift - edge) / errors, m - 1, alpha)
-
     interval = (max(value - half, lowest), min(value + half, highest))
-    return Estimate(value, interval, n, method, p, sd, values, power or t_power)
+    unit_sd = error * math.sqrt(n)
+    return Estimate(value, interval, n, method, p, sd, values, (unit_sd, unit_sd))
 
 
 def _satterthwaite(variances: np.ndarray, freedoms: list[int]) -> tuple[float, float]:
@@ -350,23 +322,6 @@ def _satterthwaite(variances: np.ndarray, freedoms: list[int]) -> tuple[float, f
     """
     total = float(variances.sum())
     return math.sqrt(total), total**2 / float((variances**2 / freedoms).sum())
-
-
-def _unknowns(freedom: float) -> tuple[np.ndarray, np.ndarray]:
-    """Quantiles of what a sample leaves open: the ratio of true to observed spread, shape (k, 1),
-    and the distance of the true mean in standard errors, shape (k,); all pairs are equally likely.
-    """
-    shares = (np.arange(24) + 0.5) / 24
-    if math.isinf(freedom):
-        return np.ones((1, 1)), stats.norm.ppf(shares)
-    spread = np.sqrt(freedom / stats.chi2.ppf(shares, freedom))
-    return spread[:, None], stats.norm.ppf(shares)
-
-
-def _mean_power(distances: np.ndarray, freedom: np.ndarray | float, alpha: float) -> float:
-    """Mean probability of exclusion over true values these many standard errors away."""
-    critical = stats.t.ppf(1 - alpha / 2, freedom)
-    return float(stats.t.cdf(distances - critical, freedom).mean())
 
 
 _TAILS = (ALPHA / 2, 1 - ALPHA / 2)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -34,12 +33,9 @@ GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), s
     title="Published numbers beside ours",
     tables=["claims"],
     section="all",
-    caption="Published numbers beside ours, each with its 95 % interval.",
 )
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
-    """Plot every published number beside ours, with its interval: a panel per quantity, counts as
-    ratios.
-    """
+    """Published numbers beside ours, each with its 95 % interval."""
     shown = verdicts.dropna(subset=["published", "obtained"])
     shown = shown.assign(
         scale=shown["column"].map(lambda c: scale_of(c).label), row=_row_names(shown)
@@ -110,11 +106,9 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
     title="Which statements hold for which model",
     tables=["scorecard"],
     section="all",
-    caption="Statements by model: the verdict as if the study had that model alone.",
 )
 def claims_by_model(scorecard: pd.DataFrame) -> Figure:
-    """Plot statements (rows, by paper) against models (columns): the word of each verdict, and
-    the number that it is based on; of more than four models, its sign alone.
+    """Statements by model: the verdict as if the study had that model alone.
 
     Args:
         scorecard: verdicts by model (`replication.claims.scorecard`).
@@ -147,6 +141,8 @@ def claims_by_model(scorecard: pd.DataFrame) -> Figure:
 
 def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> None:
     """One panel: a row per statement, a column per model, cells in the colour of their verdict."""
+    import seaborn as sns
+
     group = rows["word"].map(GROUPS)
     numbers = rows["obtained"].map(lambda v: "" if pd.isna(v) else f"  {v:.3g}".replace("-", "−"))
     rows = rows.assign(

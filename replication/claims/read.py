@@ -8,7 +8,7 @@ paper's `published.csv`; `{printed}` in a statement is replaced by this number.
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,8 +16,7 @@ from pydantic import ValidationError
 from isotropy.errors import IsotropyError, suggest
 from replication.claims.spec import Claim, Statement
 from replication.figures.spec import FigureSpec
-from replication.papers.declare import declared_figures
-from replication.papers.locations import CLAIMS
+from replication.papers.declare import declared
 from replication.papers.registry import Paper
 from replication.spec import first_mistake
 from replication.tables.spec import PublishedNumber
@@ -26,7 +25,7 @@ from replication.templates import expand_template, fill, read_yaml
 
 def claims_figures() -> tuple[FigureSpec, ...]:
     """Return the declared figures of the verdicts on the claims of all papers."""
-    return declared_figures(CLAIMS, Path(__file__).with_name("figures.py"))
+    return declared(import_module("replication.claims.figures"), FigureSpec)
 
 
 def read_claims(paper: Paper) -> list[Claim]:

@@ -12,7 +12,7 @@ import typer
 from isotropy.cli import app, one_sentence
 from isotropy.files import RESULTS
 from replication.cli.audit import app as audit_app
-from replication.cli.common import Root, find_project, study_costs, study_plan
+from replication.cli.common import Root, find_project, study_costs
 from replication.cli.share import report, site
 from replication.cli.sources import app as sources_app
 from replication.cli.status import status
@@ -41,12 +41,6 @@ def plan(
         Path | None,
         typer.Option(help="Checkout; default: this folder, if it is one, or this installation."),
     ] = None,
-    decide: Annotated[
-        str | None, typer.Option(help="Id of an undecided claim: add the runs to decide it.")
-    ] = None,
-    output: Annotated[
-        Path, typer.Option(help="Where --decide writes the configuration file.")
-    ] = Path("decide.yaml"),
     measured: Annotated[
         bool,
         typer.Option("--measured", help="Correct the speeds by the finished jobs of this folder."),
@@ -56,8 +50,6 @@ def plan(
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage;
     in a folder with results, what is left of it, too.
 
-    With --decide it reads results/claims.parquet, writes a configuration file with as many fresh
-    runs as would decide the claim with a probability of 80 %, and prints what that study costs.
     """
     from rich.console import Console
 
@@ -67,13 +59,8 @@ def plan(
     checkout = find_project(project, Path())
     with one_sentence():
         speeds = read_rates(rates or checkout / "config/rates.yaml")
-        files = configfile or []
-        if decide is not None:
-            verdicts = root / RESULTS / "claims.parquet"
-            files = [*files, _write_configuration(decide, output, verdicts, checkout, files)]
-            console.print(f"{output}: use it with --configfile", markup=False, soft_wrap=True)
         scale = _measured_scale(root, checkout, speeds) if measured else {}
-        costs = replace(study_costs(checkout, root, files, speeds), scale=scale)
+        costs = replace(study_costs(checkout, root, configfile or [], speeds), scale=scale)
         left = _stems_left(root, checkout, costs)
         stage_totals = totals(costs, costs.plan.stems())
     console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
@@ -122,39 +109,6 @@ def _stems_left(root: Path, project: Path, costs: CostModel) -> list[str] | None
         return None
     results = survey(root, summarize(costs), project.resolve())
     return [result.name for result in results if result.state != "done"]
-
-
-def _write_configuration(
-    claim: str, path: Path, verdicts: Path, project: Path, configfiles: list[Path]
-) -> Path:
-    """Write a configuration file with the runs that decide a claim; return its absolute path."""
-    import pandas as pd
-    import yaml
-
-    from isotropy.errors import IsotropyError
-    from replication.claims.sample_size import runs_configuration, runs_needed, table_with_runs
-    from replication.papers.registry import paper
-
-    if not verdicts.exists():
-        raise IsotropyError(f"{verdicts}: no verdicts yet; run the study first")
-    n, table = runs_needed(claim, pd.read_parquet(verdicts))
-    key = table.split("/")[0]
-    spec = table_with_runs(table, paper(key).tables)
-    field = str(spec.repeats)
-    if spec.repeats_choose:
-        n = 2 * n - 1  # so that n are reported
-    current = getattr(study_plan(project, Path(), configfiles).study.config, key)
-    for name in field.split("."):
-        current = getattr(current, name)
-    if not isinstance(current, list):
-        typer.echo(
-            f"{key}.{field} is a number: the runs of {verdicts.name} are among the new ones, so "
-            "that a verdict has up to three times the nominal rate of error",
-            err=True,
-        )
-    configuration = runs_configuration(key, field, n, current)
-    path.write_text(yaml.safe_dump(configuration, sort_keys=False), "utf8")
-    return path.absolute()
 
 
 def _cost_table(stage_totals: Mapping[str, Total], left: Mapping[str, Total] | None) -> Table:

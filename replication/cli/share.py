@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from isotropy.cli import one_sentence, print_line
-from isotropy.files import RESULTS
-from replication.cli.common import Root, find_project
+from replication.cli.common import Root
 
 
 def report(
@@ -42,32 +41,14 @@ def report(
 
 
 def site(
-    folder: Annotated[Path, typer.Argument(help="A new or empty folder, or an earlier export.")],
-    base: Annotated[
-        str | None,
-        typer.Option(help="Address that the folder will have, for the previews of links."),
-    ] = None,
-    with_bundle: Annotated[
-        bool,
-        typer.Option(
-            "--bundle/--no-bundle", help="Write results/bundle.zip, whose digest the README gives."
-        ),
-    ] = True,
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.")],
     root: Root = Path(),
-    project: Annotated[
-        Path | None, typer.Option(help="Checkout for the bundle; default: as isotropy audit.")
-    ] = None,
 ) -> None:
-    """Write the pages of a finished study, and all files that they link to, into a folder that any
-    host of static files can serve.
+    """Copy the pages of a finished study, and all files that they link to, into a folder that any
+    host of static files can serve, after an audit of these files.
     """
-    from replication.provenance.audit import BUNDLE
-    from replication.provenance.bundle import export
     from replication.report.share import export_site
 
-    bundle = root / RESULTS / BUNDLE if with_bundle else None
     with one_sentence():
-        if bundle is not None:
-            export(root, find_project(project, root), bundle, with_data=False)
-        n_files = export_site(root, folder, base, bundle)
+        n_files = export_site(root, folder)
     print_line(f"{folder}: {n_files} files; open {folder / 'index.html'}", "green")

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -187,6 +186,8 @@ def curve(
         band: shade the standard deviation, for lines with many points.
         options: of `seaborn.lineplot` and matplotlib's lines.
     """
+    import seaborn as sns
+
     labels = {"xlabel": axes.get_xlabel(), "ylabel": axes.get_ylabel()}
     style_of_line = {"markeredgecolor": style.color} | style._asdict() | options
     sns.lineplot(
@@ -252,6 +253,8 @@ def dots(
             a palette of 20 colours.
         options: of `seaborn.scatterplot`.
     """
+    import seaborn as sns
+
     if hue == "cluster":
         rows = rows.assign(cluster=rows["cluster"] % 20)
     sns.scatterplot(rows, x=x, y=y, hue=hue, ax=axes, **options, **DOTS)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -47,6 +46,8 @@ _MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
 
 def use_style() -> None:
     """Set fonts, grid and colours, and make identifiers in SVG files the same in every run."""
+    import seaborn as sns
+
     sns.set_theme("paper", "ticks", COLOURS, _FONT, font_scale=0.91, rc=_THEME)
 
 

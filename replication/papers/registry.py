@@ -15,7 +15,8 @@ from typing import Any, Self
 from replication.context import Context, Results, TokenLayers
 from replication.extension import ResolvedExtension
 from replication.figures.spec import FigureSpec
-from replication.papers.declare import declared_figures, declared_tables
+from replication.papers.declare import declared
+from replication.papers.locations import package
 from replication.spec import Strict
 from replication.tables.spec import PublishedNumber, TableSpec
 
@@ -105,12 +106,12 @@ class Paper:
     @property
     def tables(self) -> tuple[TableSpec, ...]:
         """Declared tables, in the order of the page."""
-        return declared_tables(self.key, self.folder / "tables.py")
+        return declared(import_module(f"{package(self.key)}.tables"), TableSpec)
 
     @property
     def figures(self) -> tuple[FigureSpec, ...]:
         """Declared figures, in the order of the page."""
-        return declared_figures(self.key, self.folder / "figures.py")
+        return declared(import_module(f"{package(self.key)}.figures"), FigureSpec)
 
     def published(self) -> list[PublishedNumber]:
         """Read the published numbers of the paper."""

@@ -4,9 +4,10 @@ paper is silent.
 
 from __future__ import annotations
 
-import ast
+import inspect
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from markupsafe import Markup
 from isotropy.files import record_path
 from replication.figures.spec import FigureSpec
 from replication.papers.locations import package
-from replication.papers.registry import paper
 from replication.plan.page_spec import Inputs, PageSpec
 from replication.provenance.record import read_record
 from replication.report.explore import FILE
@@ -53,7 +53,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     paper_statements = group_statements(verdicts[verdicts["paper"] == spec.paper])
     with_number = [s for s in paper_statements if s["head"]["group"] != "none"]
     figures, tables = inputs("figures"), inputs("tables")
-    sources = _sources(paper(str(spec.paper)).folder / "figures.py")
+    module = import_module(f"{package(str(spec.paper))}.figures")
     shown_tables = [
         _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
     ]
@@ -64,7 +64,10 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "left_out": [s["head"] for s in paper_statements if s["head"]["group"] == "none"],
         "counts": _counts(paper_statements),
         "figures": [
-            {**_figure(entry, path, note, folder), "source": sources[entry.function]}
+            {
+                **_figure(entry, path, note, folder),
+                "source": inspect.getsource(getattr(module, entry.function)).rstrip("\n"),
+            }
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
         ],
         "explore": FILE,
@@ -132,17 +135,6 @@ def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str
         "size": size(path),
         "note": note.read_text("utf8"),
         "explore": bool(entry.interactive),
-    }
-
-
-def _sources(module: Path) -> dict[str, str]:
-    """The text of each decorated function of a module, by name."""
-    text = module.read_text("utf8")
-    lines = text.splitlines()
-    return {
-        node.name: "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno])
-        for node in ast.parse(text).body
-        if isinstance(node, ast.FunctionDef) and node.decorator_list
     }
 
 

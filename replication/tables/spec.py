@@ -56,10 +56,6 @@ class TableSpec(Spec):
     """Tables that it is made from."""
     published: list[PublishedNumber] | None = None
     """Numbers that the paper prints, for tables that show them beside ours."""
-    repeats: str | None = None
-    """Field of the paper's configuration that holds the seeds behind a value, or their number."""
-    repeats_choose: bool = False
-    """Whether half of these seeds choose hyper-parameters, so that the other half is reported."""
     needs: str | None = None
     """Part of the paper's study that the table needs; without it there is no such table."""
     section: str

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
@@ -54,14 +53,12 @@ COSINES = {
     title="Cosines of different types before and after clustering",
     tables=["layers"],
     section="4",
-    caption=(
-        "Mean cosine of tokens of different types (S_inter) in each layer of the first model, and "
-        "within clusters that are each moved to their own mean. The paper finds that it is near "
-        "zero there."
-    ),
 )
 def cosines_within_clusters(layers: pd.DataFrame) -> Figure:
-    """S_inter per layer before and after clustering and centring, of the first setup."""
+    """Mean cosine of tokens of different types (S_inter) in each layer of the first model, and
+    within clusters that are each moved to their own mean. The paper finds that it is near zero
+    there.
+    """
     layers = _subwords(layers)
     layers = layers[layers["setup"] == layers["setup"].iloc[0]]
     before, after = layers[["s_inter", "s_inter_adjusted"]].mean()
@@ -102,15 +99,11 @@ def cosines_within_clusters(layers: pd.DataFrame) -> Figure:
         },
     },
     section="3, 4",
-    caption=(
-        "Cosines between and within types, layer by layer, before and after clustering and "
-        "centring. The paper finds that both are high everywhere, and that S_inter is near zero "
-        "within clusters."
-    ),
 )
 def cosines_per_layer(layers: pd.DataFrame) -> Figure:
-    """S_inter and S_intra per layer, before and after clustering and centring, one panel per corpus
-    and model.
+    """Cosines between and within types, layer by layer, before and after clustering and centring.
+    The paper finds that both are high everywhere, and that S_inter is near zero within
+    clusters.
     """
     layers = _subwords(layers)
     figure, drawn = panels(layers, xlabel="layer", ylabel="mean cosine")
@@ -143,12 +136,11 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
         "labels": {"k": "clusters of k-means"},
     },
     section="4",
-    caption="How many clusters a layer has: the silhouette for each number of clusters.",
 )
 def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figure:
-    """Silhouette for each number of clusters, a line per layer, darker with depth; the chosen
-    numbers are ringed.
-    """
+    """How many clusters a layer has: the silhouette for each number of clusters."""
+    import seaborn as sns
+
     first = silhouettes["seed"].min()
     shown = _subwords(silhouettes[silhouettes["seed"] == first])
     shown = shown.assign(depth=shown["layer"] / shown.groupby("setup")["layer"].transform("max"))
@@ -184,14 +176,10 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
     title="Tokens of four layers in the plane of their first two components",
     tables=["points", "layers"],
     section="4",
-    caption=(
-        "Tokens of a layer on its first two principal components. The paper finds that isolated "
-        "clusters dominate."
-    ),
 )
 def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
-    """Tokens in the plane of their first two principal components, coloured by cluster; one row per
-    corpus and model.
+    """Tokens of a layer on its first two principal components. The paper finds that isolated
+    clusters dominate.
     """
     counts = layers.set_index(["setup", "types", "layer"])["n_clusters"].sort_index()
     figure, drawn = grid(points, "setup", VIEWS, size=(1.8, 1.8))
@@ -219,15 +207,13 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
     title="The largest cluster of a low layer, by position, frequency and kind of token",
     tables=["points"],
     section="5",
-    caption=(
-        "The largest cluster of a low layer, by position, frequency and kind of token. The "
-        "paper finds a Swiss roll in GPT and GPT-2."
-    ),
 )
 def manifolds(points: pd.DataFrame) -> Figure:
-    """The largest cluster of a low layer: by position in two planes, by frequency and by kind; a
-    row per corpus and model.
+    """The largest cluster of a low layer, by position, frequency and kind of token. The paper
+    finds a Swiss roll in GPT and GPT-2.
     """
+    import seaborn as sns
+
     figure, drawn = grid(points, "setup", 4, size=(1.85, 2.4))
     for row, rows in drawn:
         layer = min(rows["layer"].unique(), key=lambda n: abs(n - LOW))
@@ -304,12 +290,9 @@ def _seeds(layers: pd.DataFrame) -> str:
         },
     },
     section="Figure 9",
-    caption="Local intrinsic dimension, layer by layer. The paper finds that it rises with depth.",
 )
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
-    """Local intrinsic dimension per layer by Euclidean distances (Figure 9) and by cosines, a line
-    per corpus and model.
-    """
+    """Local intrinsic dimension, layer by layer. The paper finds that it rises with depth."""
     layers = _subwords(layers)
     figure = Figure(figsize=(6.6, 2.6 + 0.2 * layers["setup"].nunique()))
     grid = figure.subplots(1, 2, sharey=True)
@@ -352,13 +335,11 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
         },
     },
     section="5",
-    caption=(
-        "Local intrinsic dimension against the number of tokens per type, at an equal number of "
-        "points. The paper, with all tokens, finds it below that of static vectors."
-    ),
 )
 def dimension_per_type_count(repeated_types: pd.DataFrame) -> Figure:
-    """LID by cosines with few tokens of each type, a line per layer; dashed, static vectors."""
+    """Local intrinsic dimension against the number of tokens per type, at an equal number of
+    points. The paper, with all tokens, finds it below that of static vectors.
+    """
     measured = repeated_types.dropna(subset="lid_cosine")
     names = list(dict.fromkeys(repeated_types["tokens_per_type"]))
     measured = measured.assign(place=measured["tokens_per_type"].map(names.index))

@@ -46,7 +46,6 @@ _SETUP_FACTS = {"dataset", "embedding", "layer", "data", "model", "status", "dev
     title="Local intrinsic dimension",
     tables=["layers", "vectors"],
     published=True,
-    repeats="seeds",
     section="Table 3",
 )
 def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -104,7 +103,6 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     "directions",
     title="What the claims test, by layer",
     tables=["layers"],
-    repeats="seeds",
     section="3 to 5",
 )
 def directions(layers: pd.DataFrame) -> pd.DataFrame:
@@ -137,7 +135,6 @@ def _directions(chosen: pd.DataFrame) -> pd.DataFrame:
     "against_static",
     title="Against static vectors",
     tables=["layers", "vectors"],
-    repeats="seeds",
     section="5",
 )
 def against_static(layers: pd.DataFrame, vectors: pd.DataFrame) -> pd.DataFrame:
@@ -255,7 +252,6 @@ def variants(runs: LayerRuns) -> pd.DataFrame:
     "variant_directions",
     title="Variants: what the claims ask",
     tables=["variants"],
-    repeats="seeds",
     needs="variants",
     section="3 to 5",
 )

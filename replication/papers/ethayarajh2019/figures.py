@@ -58,14 +58,11 @@ BETWEEN = ("value_low", "value_high")
     title="Mean cosine of words of different sentences, by layer",
     tables=["measures", "published_layers"],
     section="4.1",
-    caption=(
-        "Mean cosine of words of different sentences, layer by layer, of the first model here and "
-        "as published for three others. The paper finds that all layers but the input's are "
-        "anisotropic."
-    ),
 )
 def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
-    """Mean cosine of words of different sentences by depth, beside the paper's own curves."""
+    """Mean cosine of words of different sentences, layer by layer, of the first model here and as
+    published for three others. The paper finds that all layers but the input's are anisotropic.
+    """
     rows = _rows(_main(measures), BASELINE)
     rows = rows[rows["setup"] == rows["setup"].iloc[0]]
     printed = published_layers[published_layers["quantity"] == BASELINE]
@@ -117,13 +114,11 @@ def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
         },
     },
     section="Figure 1",
-    caption=(
-        "Mean cosine of words of different sentences, layer by layer: published, and here. The "
-        "paper finds that all layers but the input's are anisotropic."
-    ),
 )
 def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
-    """Mean cosine of words of different sentences, layer by layer (Figure 1)."""
+    """Mean cosine of words of different sentences, layer by layer: published, and here. The paper
+    finds that all layers but the input's are anisotropic.
+    """
     figure, drawn = _with_published(measures, published_layers, BASELINE, "mean cosine")
     for axes, rows in drawn:
         _variants(axes, rows, BASELINE, "")
@@ -165,13 +160,11 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
         },
     },
     section="Figure 2",
-    caption=(
-        "Self-similarity of words, less the mean cosine of the layer. The paper finds that it "
-        "falls with depth."
-    ),
 )
 def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
-    """Self-similarity less the mean cosine of its layer (Figure 2)."""
+    """Self-similarity of words, less the mean cosine of the layer. The paper finds that it falls
+    with depth.
+    """
     name = "self_similarity_adjusted"
     figure, drawn = _with_published(measures, published_layers, name, "cosine")
     for axes, rows in drawn:
@@ -222,13 +215,11 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
         },
     },
     section="Figure 3",
-    caption=(
-        "Intra-sentence similarity, less the mean cosine of the layer as published, and over "
-        "shuffled sentences."
-    ),
 )
 def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
-    """Intra-sentence similarity less the mean cosine (Figure 3), and over its null."""
+    """Intra-sentence similarity, less the mean cosine of the layer as published, and over shuffled
+    sentences.
+    """
     name = "intra_adjusted"
     figure, drawn = _with_published(measures, published_layers, name, "cosine")
     for axes, rows in drawn:
@@ -296,13 +287,11 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
         },
     },
     section="Figure 4",
-    caption=(
-        "Maximum explainable variance of words by three estimates, each with its baselines. The "
-        "paper finds less than 5 % everywhere, which one of the estimates gives."
-    ),
 )
 def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
-    """Maximum explainable variance by its three estimates, each with its baselines (Figure 4)."""
+    """Maximum explainable variance of words by three estimates, each with its baselines. The paper
+    finds less than 5 % everywhere, which one of the estimates gives.
+    """
     figure, drawn = grid(_main(measures), "setup", len(ESTIMATES), size=(2.3, 2.1))
     for row, rows in drawn:
         printed = published_layers[published_layers["model"] == rows["embedding"].iloc[0]]
@@ -359,14 +348,10 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
         },
     },
     section="Timkey & van Schijndel (2021)",
-    caption=(
-        "Mean cosine with and without the dimensions that contribute most, and the shares of "
-        "the three largest."
-    ),
 )
 def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
-    """Mean cosine with and without the largest dimensions, and their shares (Timkey & van Schijndel
-    2021).
+    """Mean cosine with and without the dimensions that contribute most, and the shares of the
+    three largest.
     """
     figure, drawn = grid(_main(measures), "setup", 2, size=(3.0, 2.4))
     lines = {"mean_cosine": "all dimensions"} | {
@@ -401,10 +386,9 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
     tables=["table1"],
     needs="benchmarks",
     section="Table 1",
-    caption="Static vectors made from each layer on word similarity, beside other static vectors.",
 )
 def static_vectors(table1: pd.DataFrame) -> Figure:
-    """Static vectors on benchmarks (Table 1): Spearman's rho by layer, beside other vectors."""
+    """Static vectors made from each layer on word similarity, beside other static vectors."""
     enough = table1["n_items_covered"] >= LEAST_PAIRS
     about = (
         f"Cosines of static vectors against people's scores, on the pairs whose words all vectors "

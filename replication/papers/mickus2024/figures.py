@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
@@ -77,13 +76,11 @@ OBSERVED = (
     title="IsoScore and silhouette while embeddings are optimized",
     tables=["trajectories", "correlations"],
     section="3.2",
-    caption=(
-        "IsoScore and silhouette of the first setup while embeddings are optimized for a linear "
-        "classifier. The paper finds that one falls as the other rises."
-    ),
 )
 def scores_of_first_setup(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
-    """IsoScore and silhouette over the updates of the first setup, with their correlation."""
+    """IsoScore and silhouette of the first setup while embeddings are optimized for a linear
+    classifier. The paper finds that one falls as the other rises.
+    """
     rows = trajectories[trajectories["setup"] == trajectories["setup"].iloc[0]]
     first, last = (rows.loc[rows["step"] == step(), "isoscore"].mean()
                    for step in (rows["step"].min, rows["step"].max))  # fmt: skip
@@ -104,14 +101,10 @@ def scores_of_first_setup(trajectories: pd.DataFrame, correlations: pd.DataFrame
     "figure1",
     title="The isotropy defect as a chord",
     section="2.2",
-    caption=(
-        "The isotropy defect as a chord between the observed and the ideal variance vector: the "
-        "shorter the chord, the smaller the angle, the higher IsoScore."
-    ),
 )
 def chord_and_angle() -> Figure:
-    """Figure 1: the isotropy defect is a chord of the circle of variance vectors; a shorter chord
-    is a smaller angle.
+    """The isotropy defect as a chord between the observed and the ideal variance vector: the
+    shorter the chord, the smaller the angle, the higher IsoScore.
 
     In d = 2 the normalized variance vectors lie on the circle of radius sqrt(d). The defect of
     IsoScore's step 2 is delta = ||v - 1|| / sqrt(2 (d - sqrt d)), the chord from v to the vector of
@@ -150,14 +143,10 @@ def chord_and_angle() -> Figure:
         "labels": {"step": "update", "isoscore": "IsoScore", "loss": "loss (nats)"},
     },
     section="3.2",
-    caption=(
-        "IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. "
-        "The paper finds that IsoScore falls and silhouette rises."
-    ),
 )
 def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
-    """Figure 2: IsoScore, silhouette and loss over updates, one column per setup, mean ± sd over
-    seeds.
+    """IsoScore, silhouette and loss while embeddings are optimized for a linear classifier. The
+    paper finds that IsoScore falls and silhouette rises.
     """
     setups = list(trajectories.groupby("setup", sort=False))
     figure = Figure(figsize=(max(1.7 * len(setups), 3.0) + 0.8, 4.6))
@@ -189,15 +178,13 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
         "join": False,
     },
     section="3.2",
-    caption=(
-        "Silhouette against IsoScore along the same trajectories. The paper finds a "
-        "monotonically decreasing relationship in every setup."
-    ),
 )
 def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
-    """Figure 3: silhouette against IsoScore at each step, one panel per setup, coloured by
-    update.
+    """Silhouette against IsoScore along the same trajectories. The paper finds a monotonically
+    decreasing relationship in every setup.
     """
+    import seaborn as sns
+
     figure, grid = panels(
         trajectories,
         size=(2.7, 2.7),
@@ -234,14 +221,12 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
     title="IsoScore of tight clusters, and of this study's classes",
     tables=["simplices", "limits"],
     section="2",
-    caption=(
-        "When clusters and isotropy exclude each other: K equal clusters in d dimensions have "
-        "IsoScore (K - 2)/(d - 1), which is 1 at K = d + 1. Right: the study's own classes "
-        "before and after training, with the IsoScore of as many tight clusters."
-    ),
 )
 def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Figure:
-    """Section 2: IsoScore of K clusters in d dimensions, and the study's own classes against it."""
+    """When clusters and isotropy exclude each other: K equal clusters in d dimensions have
+    IsoScore (K - 2)/(d - 1), which is 1 at K = d + 1. Right: the study's own classes before and
+    after training, with the IsoScore of as many tight clusters.
+    """
     figure = Figure(figsize=(7.6, 3.2))
     left, right = figure.subplots(1, 2)
     _clusters_panel(left, simplices)
@@ -308,14 +293,10 @@ def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
     },
     needs="glue",
     section="A",
-    caption=(
-        "IsoScore and silhouette on GLUE tasks. The paper finds the same trend in every task "
-        "and encoder: silhouette increases, IsoScore decreases."
-    ),
 )
 def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
-    """Figure 4: IsoScore and silhouette over updates on GLUE, one column per encoder, one line per
-    task.
+    """IsoScore and silhouette on GLUE tasks. The paper finds the same trend in every task and
+    encoder: silhouette increases, IsoScore decreases.
     """
     models = list(trajectories.groupby("model", sort=False))
     figure = Figure(figsize=(2.1 * len(models) + 1.8, 4.4))
@@ -345,12 +326,9 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
     tables=["sensitivity"],
     needs="sensitivity",
     section="3",
-    caption="What changes the result: Pearson's r with one thing changed at a time.",
 )
 def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
-    """Correlation of each setup with one thing changed at a time; open marks where the claim does
-    not hold.
-    """
+    """What changes the result: Pearson's r with one thing changed at a time."""
     setups = list(sensitivity.groupby("setup", sort=False))
     variants = list(dict.fromkeys(sensitivity["variant"]))
     figure = Figure(figsize=(6.4, 0.9 + 0.36 * len(variants)))
@@ -418,15 +396,11 @@ def _observed(axes: Axes, observed: Observed) -> None:
     tables=["controls"],
     needs="controls",
     section="3.2",
-    caption=(
-        "Noise with K random classes, optimized for their classification: IsoScore at the last "
-        "update beside that of tight and equally distant classes, and its correlation with the "
-        "silhouette, up to K = d + 1. Ours, as a control."
-    ),
 )
 def number_of_classes(controls: pd.DataFrame) -> Figure:
-    """IsoScore before and after training, and Pearson's r, against the number of classes; dashed,
-    the closed form (K - 2)/(d - 1), and r with shuffled labels and with noise.
+    """Noise with K random classes, optimized for their classification: IsoScore at the last update
+    beside that of tight and equally distant classes, and its correlation with the silhouette,
+    up to K = d + 1. Ours, as a control.
     """
     sweep = controls[controls["control"] == "classes"]
     figure = Figure(figsize=(6.6, 2.7))

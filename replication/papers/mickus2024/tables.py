@@ -62,7 +62,6 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     title="Correlation of IsoScore and silhouette",
     tables=["trajectories"],
     published=True,
-    repeats="seeds",
     section="3.2",
     caption=(
         "Correlation of IsoScore with silhouette over all updates of each trajectory, per seed, "
@@ -75,7 +74,6 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     title="Correlations on GLUE",
     tables=["trajectories-glue"],
     published=True,
-    repeats="glue.seeds",
     needs="glue",
     section="A",
     caption=(
@@ -127,7 +125,6 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     "seeds",
     title="Differences between seeds",
     tables=["trajectories"],
-    repeats="seeds",
     section="3.2",
 )
 def seeds(table: pd.DataFrame) -> pd.DataFrame:
@@ -274,7 +271,6 @@ def sensitivity(
     title="Bounds of Appendix B",
     runs="section3",
     kind="trajectory",
-    repeats="seeds",
     section="B",
 )
 def appendix_b(runs: Trajectories) -> pd.DataFrame:
@@ -434,7 +430,6 @@ def limits(runs: Trajectories) -> pd.DataFrame:
     title="Shuffled labels, noise and the number of classes",
     runs="controls",
     kind="trajectory",
-    repeats="controls.seeds",
     needs="controls",
     section="3.2",
 )

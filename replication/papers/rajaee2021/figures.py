@@ -49,14 +49,12 @@ VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "a
     title="Correlation with people's scores, by post-processing",
     tables=["slides"],
     section="slides; Table 2",
-    caption=(
-        "Spearman correlation of cosines with people's scores on the first data set, before and "
-        "after each method, with 95 % intervals over pairs; isotropy where a study has no scores. "
-        "The paper finds that it rises most with the cluster-based method (k-means + mean + PCA)."
-    ),
 )
 def similarity_card(slides: pd.DataFrame) -> Figure:
-    """Spearman correlation by method, of the first data set with scores."""
+    """Spearman correlation of cosines with people's scores on the first data set, before and after
+    each method, with 95 % intervals over pairs; isotropy where a study has no scores. The paper
+    finds that it rises most with the cluster-based method (k-means + mean + PCA).
+    """
     scored = slides[slides["n_pairs"] > 0]
     column = "log10_isotropy" if scored.empty else "spearman"
     rows = slides if scored.empty else scored
@@ -82,14 +80,10 @@ def similarity_card(slides: pd.DataFrame) -> Figure:
     title="Correlation with people's scores, by post-processing",
     tables=["slides"],
     section="slides; Table 2",
-    caption=(
-        "Correlation of cosines with people's scores, before and after each method. The paper "
-        "finds that it rises on every set, and most with the cluster-based method."
-    ),
 )
 def similarity_by_method(slides: pd.DataFrame) -> Figure:
-    """Spearman correlation per data set and method with its interval over pairs, one panel per
-    model and layer.
+    """Correlation of cosines with people's scores, before and after each method. The paper finds
+    that it rises on every set, and most with the cluster-based method.
     """
     scored = slides[slides["n_pairs"] > 0]
     if scored.empty:
@@ -106,13 +100,11 @@ def similarity_by_method(slides: pd.DataFrame) -> Figure:
     title="Isotropy of token vectors, by post-processing",
     tables=["slides"],
     section="slides; Table 6",
-    caption=(
-        "Isotropy of all token vectors before and after each method. The paper finds that it "
-        "rises by orders of magnitude."
-    ),
 )
 def isotropy_by_method(slides: pd.DataFrame) -> Figure:
-    """log10 of I(W) of all token vectors per data set and method, one panel per model and layer."""
+    """Isotropy of all token vectors before and after each method. The paper finds that it rises by
+    orders of magnitude.
+    """
     about = f"I(W) of all tokens of a data set, or of the whole vocabulary. {DEVIATIONS}"
     return _by_method(slides, "log10_isotropy", ISOTROPY, about)
 
@@ -122,14 +114,10 @@ def isotropy_by_method(slides: pd.DataFrame) -> Figure:
     title="Isotropy as published, at an equal norm, and IsoScore",
     tables=["slides"],
     section="4",
-    caption=(
-        "How much of the gain in isotropy is scale: log10 of I(W) as published, the same with "
-        "all clouds at the norm that they had before, and IsoScore."
-    ),
 )
 def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
-    """Isotropy per method: I(W) as published, I(W) of clouds at an equal norm, and IsoScore; a row
-    of panels per model and layer, a marker per data set.
+    """How much of the gain in isotropy is scale: log10 of I(W) as published, the same with all
+    clouds at the norm that they had before, and IsoScore.
     """
     shown = {
         "log10_isotropy": "log₁₀ I(W), as published",
@@ -181,12 +169,9 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
     },
     needs="isotropy-by-layer",
     section="Table 5",
-    caption="Isotropy of every layer without post-processing.",
 )
 def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
-    """log10 of I(W) against the layer, one line per model; published values as crosses, where there
-    are some.
-    """
+    """Isotropy of every layer without post-processing."""
     figure = Figure(figsize=(5.4, 2.9))
     axes = figure.subplots()
     styles = looks(table5["embedding"])
@@ -223,13 +208,11 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     },
     needs="cluster-counts",
     section="Table 1",
-    caption=(
-        "Isotropy against the number of clusters whose means are subtracted. The paper finds "
-        "that it rises."
-    ),
 )
 def effect_of_clusters(table1: pd.DataFrame) -> Figure:
-    """log10 of I(W) against the number of clusters whose means are subtracted; dashed, before."""
+    """Isotropy against the number of clusters whose means are subtracted. The paper finds that it
+    rises.
+    """
     figure = Figure(figsize=(5.8, 3.2))
     axes = figure.subplots()
     for i, (_, rows) in enumerate(table1.groupby("setup", sort=False)):
@@ -258,14 +241,10 @@ def effect_of_clusters(table1: pd.DataFrame) -> Figure:
     tables=["words"],
     needs="plotted",
     section="slides; Figures 1 and 2",
-    caption=(
-        "Tokens in the plane of their first two principal components, before and after the "
-        "cluster-based method, by frequency and by cluster."
-    ),
 )
 def words_before_and_after(words: pd.DataFrame) -> Figure:
-    """Tokens before and after, by frequency (log scale) and by cluster; one row per model and
-    layer.
+    """Tokens in the plane of their first two principal components, before and after the
+    cluster-based method, by frequency and by cluster.
     """
     figure, drawn = grid(words, "setup", len(VIEWS), size=(1.8, 1.8))
     for row, rows in drawn:
@@ -309,14 +288,10 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
     },
     needs="classification",
     section="Figure 4",
-    caption=(
-        "Score of the authors' classifier on frozen features after each epoch. The paper finds "
-        "that it rises faster and a little higher with the cluster-based method."
-    ),
 )
 def convergence(convergence: pd.DataFrame) -> Figure:
-    """Validation score of the MLP per epoch, one panel per task and model; mean and sd over
-    seeds.
+    """Score of the authors' classifier on frozen features after each epoch. The paper finds that
+    it rises faster and a little higher with the cluster-based method.
     """
     figure, drawn = panels(convergence, title=_task, xlabel="epoch")
     for axes, rows in drawn:
@@ -356,13 +331,11 @@ def convergence(convergence: pd.DataFrame) -> Figure:
     },
     needs="finetuning",
     section="slides, fine-tuning analysis",
-    caption=(
-        "Isotropy of first tokens in each layer after fine-tuning, without and with the method "
-        "inside."
-    ),
 )
 def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
-    """log10 of I(W) of first tokens per layer after fine-tuning, one panel per task and model."""
+    """Isotropy of first tokens in each layer after fine-tuning, without and with the method
+    inside.
+    """
     names = {"none": "fine-tuned", "cluster": "fine-tuned, method inside"}
     styles = dict(zip(names, looks(["none", CLUSTER_BASED]).values(), strict=True))
     figure, drawn = panels(cls_layers, title=_task, xlabel="layer", ylabel=ISOTROPY)

@@ -96,7 +96,6 @@ _COMPARED_METHODS = ("cluster", "none")
     title="The methods of the slides",
     tables=["measurements"],
     published=True,
-    repeats="n_clusterings",
     section="slides",
 )
 def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -271,7 +270,6 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     kind="finetuned",
     part="points",
     published=True,
-    repeats="finetuning.seeds",
     needs="finetuning",
     section="slides, fine-tuning",
 )
@@ -467,7 +465,6 @@ def _best_and_last(convergence: pd.DataFrame) -> pd.DataFrame:
     "directions",
     title="Gains in isotropy",
     tables=["measurements"],
-    repeats="n_clusterings",
     section="4",
 )
 def directions(measurements: pd.DataFrame) -> pd.DataFrame:
@@ -551,7 +548,6 @@ def _gains(pairs: pd.DataFrame) -> dict[str, float]:
     runs="classification",
     kind="classified",
     part="answers",
-    repeats="classification.seeds",
     needs="classification",
     section="4.2",
 )
@@ -642,7 +638,6 @@ def tuning(runs: TunedRuns) -> pd.DataFrame:
     title="Every measurement",
     runs="similarity",
     kind="similarity",
-    repeats="n_clusterings",
     section="4",
 )
 def measurements(runs: MeasuredRuns) -> pd.DataFrame:

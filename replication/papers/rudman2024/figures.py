@@ -8,7 +8,6 @@ from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
@@ -63,13 +62,11 @@ AVERAGES = {
     title="IsoScore* by strength of the penalty",
     tables=["runs"],
     section="poster, Figure 5",
-    caption=(
-        "IsoScore* of the first model after fine-tuning with I-STAR, by lambda; dashed, without "
-        "penalty. The paper finds that it rises with lambda."
-    ),
 )
 def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
-    """IsoScore* against lambda, mean ± sd over seeds, of the first setup and zeta."""
+    """IsoScore* of the first model after fine-tuning with I-STAR, by lambda; dashed, without
+    penalty. The paper finds that it rises with lambda.
+    """
     rows = runs[runs["setup"] == runs["setup"].iloc[0]]
     istar = rows[(rows["kind"] == "istar") & (rows["zeta"] == rows["zeta"].dropna().iloc[0])]
     means = istar.groupby("strength")["isoscore_star"].mean()
@@ -90,12 +87,9 @@ def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
     title="Mean activation of each dimension, by penalty",
     tables=["activations"],
     section="poster, Figure 1",
-    caption=(
-        "Mean activation of each dimension of sentence embeddings of the validation set, by method."
-    ),
 )
 def activation_diagrams(activations: pd.DataFrame) -> Figure:
-    """Figure 1: mean activation per dimension, one row per setup, one column per method."""
+    """Mean activation of each dimension of sentence embeddings of the validation set, by method."""
     figure, drawn = _by_method(activations, "dimension", "mean activation")
     for axes, rows in drawn:
         style: dict[str, Any] = {"color": COLOURS[0], "lw": 0.6, "rasterized": True}
@@ -121,15 +115,11 @@ def activation_diagrams(activations: pd.DataFrame) -> Figure:
     title="Clouds of sentence embeddings around the origin, by penalty",
     tables=["points", "runs"],
     section="poster, Figures 2 and 3",
-    caption=(
-        "Clouds of sentence embeddings with their average cosine. CosReg can lower the average "
-        "cosine by moving the mean alone. The poster's clouds have 0.978 and 0.005; what they "
-        "show is not stated."
-    ),
 )
 def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Figures 2 and 3: clouds of sentence embeddings around the origin, with their average cosine
-    and IsoScore*.
+    """Clouds of sentence embeddings with their average cosine. CosReg can lower the average cosine
+    by moving the mean alone. The poster's clouds have 0.978 and 0.005; what they show is not
+    stated.
     """
     ylabel = "at right angles to it"
     figure, drawn = _by_method(points, "along the mean", ylabel)
@@ -194,15 +184,11 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         },
     ],
     section="poster, Figure 4",
-    caption=(
-        "IsoScore* against shrinkage and sample size; dashed, the score of the whole cloud. At "
-        "zeta = 0 it is IsoScore; in black, IsoScore without bias (isoscore_unbiased), which "
-        "needs no shrinkage."
-    ),
 )
 def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
-    """Figure 4: IsoScore* against zeta for a few sample sizes, and against sample size for each
-    zeta, a row per cloud.
+    """IsoScore* against shrinkage and sample size; dashed, the score of the whole cloud. At zeta =
+    0 it is IsoScore; in black, IsoScore without bias (isoscore_unbiased), which needs no
+    shrinkage.
     """
     figure, drawn = grid(stability, "setup", 2, size=(3.6, 2.5), sharey="row")
     notes = []
@@ -267,14 +253,10 @@ def _stability(axes: Axes, rows: pd.DataFrame, x: str, lines: str, names: dict[A
         "join": False,
     },
     section="poster, Figure 5",
-    caption=(
-        "Performance against IsoScore* for models fine-tuned with different lambda. The paper "
-        "finds that they are negatively correlated."
-    ),
 )
 def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
-    """Figure 5: one panel per setup, one point per lambda with its standard deviations over seeds;
-    none and CosReg marked.
+    """Performance against IsoScore* for models fine-tuned with different lambda. The paper finds
+    that they are negatively correlated.
     """
     xlabel = "IsoScore* (0 a line, 1 isotropic)"
     figure, drawn = _by_setup(runs, xlabel=xlabel)
@@ -307,15 +289,13 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
     title="Performance averaged over tasks, by penalty",
     tables=["averages"],
     section="poster, Figure 6",
-    caption=(
-        "Performance averaged over tasks. The paper finds that I-STAR with negative lambda is "
-        "above no penalty, and that above CosReg."
-    ),
 )
 def average_performance(averages: pd.DataFrame) -> Figure:
-    """Figure 6: performance averaged over tasks per model and method, mean ± sd over seeds, single
-    seeds as dots.
+    """Performance averaged over tasks. The paper finds that I-STAR with negative lambda is above
+    no penalty, and that above CosReg.
     """
+    import seaborn as sns
+
     n_models = averages["setup"].nunique()
     figure = Figure(figsize=(1.6 * n_models + 3.4, 2.9))
     axes = figure.subplots()
@@ -372,13 +352,11 @@ def average_performance(averages: pd.DataFrame) -> Figure:
         },
     },
     section="poster, Figure 7",
-    caption=(
-        "TwoNN intrinsic dimension of sentence embeddings of the validation set, layer by "
-        "layer. The paper finds that it falls with lambda."
-    ),
 )
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
-    """Figure 7: TwoNN per layer, one panel per setup, one line per lambda; no penalty in black."""
+    """TwoNN intrinsic dimension of sentence embeddings of the validation set, layer by layer. The
+    paper finds that it falls with lambda.
+    """
     first_zeta = layers["zeta"].dropna().iloc[0]
     layers = layers[(layers["kind"] != "istar") | (layers["zeta"] == first_zeta)]
     figure, drawn = _by_setup(layers, xlabel="layer", ylabel="TwoNN intrinsic dimension")
@@ -474,6 +452,8 @@ def _by_setup(table: pd.DataFrame, **labels: Any) -> tuple[Figure, Panels]:
 
 def _cloud(axes: Axes, rows: pd.DataFrame) -> None:
     """Points by class, and the origin."""
+    import seaborn as sns
+
     classes, ylabel = sorted(rows["label"].dropna().unique()), axes.get_ylabel()
     style: dict[str, Any] = {"x": "x", "y": "y", "ax": axes, "legend": False, **DOTS}
     if not classes or len(classes) > len(COLOURS):

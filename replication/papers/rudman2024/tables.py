@@ -84,8 +84,6 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     runs="finetune",
     kind="finetuned",
     part="points",
-    repeats="seeds",
-    repeats_choose=True,
     section="poster, Figure 6",
 )
 def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
@@ -245,7 +243,6 @@ def _mean(values: Iterable[float]) -> float:
     "directions",
     title="How scores go with lambda",
     tables=["runs"],
-    repeats="seeds",
     section="4, 5",
 )
 def directions(table: pd.DataFrame) -> pd.DataFrame:
@@ -268,7 +265,7 @@ def directions(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@table("steps", title="Steps between lambdas", tables=["runs"], repeats="seeds", section="3")
+@table("steps", title="Steps between lambdas", tables=["runs"], section="3")
 def steps(table: pd.DataFrame) -> pd.DataFrame:
     """By how much IsoScore* changes from each lambda to the next, per seed.
 
@@ -294,7 +291,7 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@table("cosreg", title="CosReg", tables=["runs"], repeats="seeds", section="5")
+@table("cosreg", title="CosReg", tables=["runs"], section="5")
 def cosreg(table: pd.DataFrame) -> pd.DataFrame:
     """What CosReg changes against no penalty, per seed: mean cosine, and IsoScore*.
 
@@ -325,7 +322,6 @@ def cosreg(table: pd.DataFrame) -> pd.DataFrame:
     "shrinkage",
     title="Performance with shrinkage, less that without",
     tables=["runs"],
-    repeats="seeds",
     section="appendix",
 )
 def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
@@ -360,7 +356,6 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
     runs="finetune",
     kind="finetuned",
     part="layers",
-    repeats="seeds",
     section="2",
 )
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -394,7 +389,6 @@ def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     "stability_of_batches",
     title="Stability between batches",
     tables=["stability"],
-    repeats="stability.repeats",
     section="poster, Figure 4",
 )
 def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
@@ -614,7 +608,6 @@ def _correlation(
     runs="finetune",
     kind="finetuned",
     part="layers",
-    repeats="seeds",
     section="4",
 )
 def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
