@@ -5,12 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from isotropy.errors import format_value, suggest
 from isotropy.scrub import scrub
+
+
+class Lineage(Protocol):
+    """What facts say of where a result comes from (`replication.provenance.lineage`)."""
+
+    status: Any
+
+    @property
+    def deviations(self) -> str:
+        """Reasons why it is a stand-in, as one text."""
 
 
 class Strict(BaseModel):
@@ -47,6 +58,17 @@ class Spec(Strict):
         return recorded
 
     @classmethod
+    def collect(cls, /, *parts: BaseModel | tuple[Any, ...], **fields: Any) -> Self:
+        """Make a spec from the fields of the same names in some parts (models or named tuples), a
+        later part before an earlier one, and `fields` before all.
+        """
+        values: dict[str, Any] = {}
+        for part in parts:
+            values |= dict(part) if isinstance(part, BaseModel) else part._asdict()  # type: ignore[attr-defined]
+        known = {name: v for name, v in (values | fields).items() if name in cls.model_fields}
+        return cls(**known)
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         """Parse the text of `canonical`."""
         return cls.model_validate_json(text)
@@ -65,6 +87,25 @@ class PaperSpec(Spec):
         """Return the departures of a result that used `n` of `of` items, with numbers filled in."""
         texts = (text for text in self.deviations if n < of or "{n" not in text)
         return [text.format(n=n, of=of) if "{n" in text else text for text in texts]
+
+
+Deviations = Annotated[str, Field(description="Reasons why it is a stand-in; semicolons between.")]
+
+
+class Facts(Spec):
+    """Base class of facts about a result, written beside its rows. It declares no fields, since
+    those of a base class come first, and their order is that of columns of tables.
+    """
+
+    @classmethod
+    def of(cls, spec: Spec, lineage: Lineage, **fields: Any) -> Self:
+        """Collect facts: fields of the spec, status and deviations of the lineage, and others."""
+        origin = {"status": lineage.status, "deviations": lineage.deviations}
+        return cls.collect(spec, **(origin | fields))
+
+    def write(self, path: Path) -> None:
+        """Write the facts as JSON."""
+        path.write_text(self.canonical() + "\n", "utf8")
 
 
 def canonical_json(value: Any) -> str:

@@ -39,17 +39,7 @@ def _spec(
     paper: str, settings: FineTuning, name: str, run: FinetuneRun, seed: int, context: Context
 ) -> FinetuneSpec:
     task = settings.tasks[run.task]
-    return FinetuneSpec(
-        paper=paper,
-        run=name,
-        task=run.task,
-        train=task.train,
-        validation=task.validation,
-        metric=task.metric,
-        model=run.model,
-        method=run.method,
-        training=task.training_settings(settings.training),
-        measure=settings.measure,
-        seed=seed,
-        device=context.compute.device,
+    training = task.training_settings(settings.training)
+    return FinetuneSpec.collect(
+        context.compute, settings, task, run, paper=paper, run=name, seed=seed, training=training
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from replication.spec import PaperSpec, Spec, Strict
+from replication.spec import Deviations, Facts, PaperSpec, Strict
 
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman", "exact_match"]
 """Performance metric of a task, in percent; correlations are multiplied by 100, as in GLUE."""
@@ -146,7 +146,7 @@ class Probe(Strict):
     """Number of principal components that were removed."""
 
 
-class FinetuneFacts(Spec):
+class FinetuneFacts(Facts):
     """Facts about one fine-tuned model, written beside it for tables and figures."""
 
     run: str
@@ -160,8 +160,7 @@ class FinetuneFacts(Spec):
     """Title of the model."""
     status: str
     """`original` or `stand-in`."""
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     metric: Metric
     performance: float
     """Metric of the task on the whole validation set."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from replication.field_types import DROPPABLE, Name, distinct
-from replication.spec import PaperSpec, Spec, Strict
+from replication.spec import Deviations, Facts, PaperSpec, Strict
 
 
 class PointCloud(Strict):
@@ -71,7 +71,7 @@ class StabilitySpec(PaperSpec):
     repeats: int
 
 
-class StabilityFacts(Spec):
+class StabilityFacts(Facts):
     """Facts about the samples of a cloud, written beside their rows."""
 
     name: str
@@ -81,8 +81,7 @@ class StabilityFacts(Spec):
     embedding: str
     """Title of the model; empty for a normal cloud."""
     status: str
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     d: int
     isoscore: float
     """IsoScore of the distribution, or of all embeddings."""
@@ -159,7 +158,7 @@ class LayerSpec(PaperSpec):
     """Seeds of k-means, samples and query points."""
 
 
-class LayerFacts(Spec):
+class LayerFacts(Facts):
     """Facts about a layer, written beside its rows."""
 
     dataset: str
@@ -170,8 +169,7 @@ class LayerFacts(Spec):
     model: str
     """Title of the model."""
     status: str
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     window: int
     n_windows: int
     d: int
@@ -190,15 +188,14 @@ class VectorsSpec(PaperSpec):
     seeds: list[int]
 
 
-class VectorsFacts(Spec):
+class VectorsFacts(Facts):
     """Facts about static vectors, written beside their rows."""
 
     embedding: str
     model: str
     """Title of the vectors."""
     status: str
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     n: int
     d: int
     lid_k: int
@@ -232,7 +229,7 @@ class ContextsSpec(PaperSpec):
     seed: int
 
 
-class ContextsFacts(Spec):
+class ContextsFacts(Facts):
     """Facts about a layer, written beside its rows."""
 
     texts: str
@@ -243,8 +240,7 @@ class ContextsFacts(Spec):
     model: str
     """Title of the model."""
     status: str
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     main_unit: Unit
     """Representation of words with which claims are tested."""
     min_contexts: int
@@ -268,7 +264,7 @@ class StaticWordsSpec(PaperSpec):
     """Static vectors that are evaluated on the same pairs, for comparison."""
 
 
-class StaticWordsFacts(Spec):
+class StaticWordsFacts(Facts):
     """Facts about static word vectors made from a model, written beside their rows."""
 
     texts: str
@@ -278,8 +274,7 @@ class StaticWordsFacts(Spec):
     model: str
     """Title of the model."""
     status: str
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     vector_titles: dict[str, str] = {}
     """Titles of the static vectors that it is compared with, by their ids."""
     min_contexts: int

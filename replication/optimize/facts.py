@@ -25,18 +25,13 @@ def describe_run(
     """
     n_items = len(items.targets)
     scaling = "" if spec.mean_norm is None else f", scaled to mean norm {spec.mean_norm:g}"
-    return TrajectoryFacts(
-        setup=spec.setup,
-        base=spec.base,
-        variant=spec.variant,
-        dataset=spec.dataset,
+    return TrajectoryFacts.of(
+        spec,
+        lineage,
         model=spec.embedding,
-        seed=spec.seed,
         data=lineage.titles("dataset", "lexicon")[0]
         + (f", a sample of {n_items}" if dataset.sampled or spec.control else ""),
         embedding=lineage.titles("model", "vectors")[0] + scaling,
-        status=lineage.status,
-        deviations=lineage.deviations,
         evaluation=_describe_evaluation(spec, n_items, facts),
         error_bound=facts["error_bound"],
         n_items=n_items,
@@ -45,9 +40,6 @@ def describe_run(
         dim=items.vectors.shape[1],
         n_labels=n_labels,
         n_classes=len(np.unique(items.targets, axis=0)),
-        loss=spec.loss,
-        bias=spec.bias,
-        learning_rate=spec.learning_rate,
         objectives=facts["objectives"],
     )
 

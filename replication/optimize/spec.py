@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from replication.spec import PaperSpec, Spec, Strict
+from replication.spec import Deviations, Facts, PaperSpec, Strict
 
 Loss = Literal["cross_entropy", "binary_cross_entropy"]
 
@@ -83,7 +83,7 @@ class Objectives(Strict):
     triplets); null: the sample has only one class."""
 
 
-class TrajectoryFacts(Spec):
+class TrajectoryFacts(Facts):
     """Facts about one trajectory, written beside it for tables and figures."""
 
     setup: str
@@ -101,8 +101,7 @@ class TrajectoryFacts(Spec):
     """Title of the model or vectors, with a note if they are scaled."""
     status: str
     """`original` or `stand-in`."""
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     evaluation: str
     """Description of how the scores were evaluated, for captions."""
     error_bound: float

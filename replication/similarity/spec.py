@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from isotropy.models.encoder import Encoder
-from replication.spec import PaperSpec, Spec, Strict
+from replication.spec import Deviations, Facts, PaperSpec, Strict
 
 MethodName = Literal["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"]
 """Post-processing method. none: unchanged; mean: subtract the mean; abtt: remove the mean and the
@@ -126,21 +126,20 @@ class TuningSpec(PaperSpec):
     clusterer: Clusterer
 
 
-class TuningFacts(Spec):
+class TuningFacts(Facts):
     """What the tuning writes: the parameters with the highest Spearman correlation."""
 
     embedding: str
     layer: int | None
     status: str
     """`original` or `stand-in`."""
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     parameters: Parameters
     dataset: str
     """Title of the data set that they were tuned on."""
 
 
-class SimilarityFacts(Spec):
+class SimilarityFacts(Facts):
     """Facts about the measurements, written beside them for tables and figures."""
 
     dataset: str
@@ -152,8 +151,7 @@ class SimilarityFacts(Spec):
     """Title of the model or vectors."""
     status: str
     """`original` or `stand-in`."""
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     drop_tokens: DroppedTokens
     parameters: Parameters | None
     """null: nothing was post-processed."""
@@ -195,7 +193,7 @@ class ClassifySpec(PaperSpec):
     dtype: Literal["float32", "bfloat16"]
 
 
-class ClassificationFacts(Spec):
+class ClassificationFacts(Facts):
     """Facts about the classification of a task, written beside its rows."""
 
     task: str
@@ -207,8 +205,7 @@ class ClassificationFacts(Spec):
     """Title of the model."""
     status: str
     """`original` or `stand-in`."""
-    deviations: str = ""
-    """Reasons why it is a stand-in, separated by semicolons."""
+    deviations: Deviations = ""
     metric: str
     chance: float
     """Value of the metric if the most frequent training class is always predicted."""

@@ -3,9 +3,8 @@
 from isotropy.device import pick_device
 from replication.finetune import model
 from replication.finetune.data import read_task_data
-from replication.finetune.facts import describe_run
 from replication.finetune.measure import Reader, measure
-from replication.finetune.spec import FinetuneSpec
+from replication.finetune.spec import FinetuneFacts, FinetuneSpec
 from replication.finetune.train import finetune, require_precision
 from replication.job import Job
 from replication.parquet import write_parquet
@@ -36,9 +35,21 @@ with Job(snakemake, FinetuneSpec) as job:
     for name, table in ("layers", measured.layers), ("points", measured.points), ("steps", steps):
         with job.write(name) as path:
             write_parquet(path, table, job.mark)
-    run = describe_run(spec, measured.facts, steps, job.lineage, train.n_items, validation.n_items)
+    run = FinetuneFacts.of(
+        spec,
+        job.lineage,
+        data=", and ".join(job.lineage.titles("dataset")),
+        embedding=job.lineage.titles("model")[0],
+        zeta=spec.measure.zeta,
+        n_train=train.n_items,
+        n_validation=validation.n_items,
+        updates=len(steps),
+        learning_rate=training.learning_rate,
+        final_loss=float(steps["loss"].tail(max(1, len(steps) // 10)).mean()),
+        **measured.facts,
+    )
     with job.write("run") as path:
-        path.write_text(run.canonical() + "\n", "utf8")
+        run.write(path)
     if "model" in job.output:
         with job.write("model") as path:
             write_model = job.load("kept_model").write

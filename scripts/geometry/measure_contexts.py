@@ -16,17 +16,14 @@ with Job(snakemake, ContextsSpec) as job:
         with job.write(name) as path:
             write_parquet(path, getattr(layer, name), job.mark)
     job.lineage.deviate(spec.deviations)
-    facts = ContextsFacts(
-        texts=spec.texts,
+    facts = ContextsFacts.of(
+        spec,
+        job.lineage,
         embedding=spec.model,
-        layer=spec.layer,
         data="; ".join(job.lineage.titles("dataset", "corpus")),
         model=job.lineage.titles("model")[0],
-        status=job.lineage.status,
-        deviations=job.lineage.deviations,
         main_unit=spec.unit,
-        min_contexts=spec.min_contexts,
         d=layer.d,
     )
     with job.write("run") as path:
-        path.write_text(facts.canonical() + "\n", "utf8")
+        facts.write(path)

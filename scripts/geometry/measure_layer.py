@@ -16,15 +16,12 @@ with Job(snakemake, LayerSpec) as job:
         with job.write(name) as path:
             write_parquet(path, getattr(layer, name), job.mark)
     job.lineage.deviate(spec.deviations)
-    facts = LayerFacts(
-        dataset=spec.dataset,
+    facts = LayerFacts.of(
+        spec,
+        job.lineage,
         embedding=spec.model,
-        layer=spec.layer,
         data=job.lineage.titles("corpus")[0],
         model=job.lineage.titles("model")[0],
-        status=job.lineage.status,
-        deviations=job.lineage.deviations,
-        window=spec.window,
         n_windows=len(read_tokens(job.input["tokens"])) // spec.window,
         d=layer.d,
         lid_k=spec.lid.k,
@@ -32,4 +29,4 @@ with Job(snakemake, LayerSpec) as job:
         threshold=spec.clustering.threshold,
     )
     with job.write("run") as path:
-        path.write_text(facts.canonical() + "\n", "utf8")
+        facts.write(path)

@@ -20,16 +20,14 @@ with Job(snakemake, StabilitySpec) as job:
     )
     with job.write("scores") as path:
         write_parquet(path, rows, job.mark)
-    facts = StabilityFacts(
-        name=spec.name,
-        cloud=spec.cloud,
+    facts = StabilityFacts.of(
+        spec,
+        job.lineage,
         data=description if embeddings is None else job.lineage.titles("dataset", "lexicon")[0],
         embedding="" if embeddings is None else job.lineage.titles("model", "vectors")[0],
-        status=job.lineage.status,
-        deviations=job.lineage.deviations,
         d=spec.cloud.d if embeddings is None else embeddings.shape[1],
         isoscore=cloud_isoscore,
         shrinkage_points=n_shrinkage_points,
     )
     with job.write("run") as path:
-        path.write_text(facts.canonical() + "\n", "utf8")
+        facts.write(path)

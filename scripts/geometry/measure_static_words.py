@@ -23,15 +23,13 @@ with Job(snakemake, StaticWordsSpec) as job:
     with job.write("rows") as path:
         write_parquet(path, pairs, job.mark)
     job.lineage.deviate(spec.deviations)
-    facts = StaticWordsFacts(
-        texts=spec.texts,
+    facts = StaticWordsFacts.of(
+        spec,
+        job.lineage,
         embedding=spec.model,
         data="; ".join(job.lineage.titles("dataset", "corpus")),
         model=job.lineage.titles("model")[0],
-        status=job.lineage.status,
-        deviations=job.lineage.deviations,
         vector_titles=titles_by_id(s for s in job.lineage.sources if s["id"] in spec.vectors),
-        min_contexts=spec.min_contexts,
     )
     with job.write("run") as path:
-        path.write_text(facts.canonical() + "\n", "utf8")
+        facts.write(path)

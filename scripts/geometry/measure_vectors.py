@@ -26,14 +26,14 @@ with Job(snakemake, VectorsSpec) as job:
     with job.write("rows") as path:
         write_parquet(path, pd.DataFrame(rows), job.mark)
     job.lineage.deviate(spec.deviations)
-    facts = VectorsFacts(
+    facts = VectorsFacts.of(
+        spec,
+        job.lineage,
         embedding=spec.vectors,
         model=job.lineage.titles("vectors")[0],
-        status=job.lineage.status,
-        deviations=job.lineage.deviations,
         n=len(vectors),
         d=vectors.shape[1],
         lid_k=spec.lid.k,
     )
     with job.write("run") as path:
-        path.write_text(facts.canonical() + "\n", "utf8")
+        facts.write(path)

@@ -31,7 +31,4 @@ with Job(snakemake, OptimizeSpec) as job:
     with job.write("trajectory") as path:
         write_parquet(path, rows, job.mark)
     with job.write("run") as path:
-        path.write_text(
-            describe_run(job.spec, items, dataset, n_labels, job.lineage, facts).canonical() + "\n",
-            "utf8",
-        )
+        describe_run(job.spec, items, dataset, n_labels, job.lineage, facts).write(path)

@@ -33,22 +33,16 @@ with Job(snakemake, ClassifySpec) as job:
         with job.write(name) as path:
             write_parquet(path, getattr(classified, name), job.mark)
     majority_predictions = np.full(n_validation, np.bincount(targets).argmax())
-    facts = ClassificationFacts(
-        task=spec.task,
-        embedding=spec.embedding,
-        layer=spec.layer,
+    facts = ClassificationFacts.of(
+        spec,
+        job.lineage,
         data=", and ".join(job.lineage.titles("dataset")),
         model=job.lineage.titles("model")[0],
-        status=job.lineage.status,
-        deviations=job.lineage.deviations,
-        metric=spec.metric,
         chance=classification_scores(majority_predictions, validation_targets, 2)[spec.metric],
-        parameters=spec.parameters,
         n_train=len(targets),
         n_train_all=n_all,
         n_validation=n_validation,
-        max_length=spec.max_length,
         d=encoder.dim,
     )
     with job.write("run") as path:
-        path.write_text(facts.canonical() + "\n", "utf8")
+        facts.write(path)

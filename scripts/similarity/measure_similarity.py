@@ -30,18 +30,13 @@ with Job(snakemake, SimilaritySpec) as job:
     with job.write("points") as path:
         write_parquet(path, plotted_points, job.mark)
     job.lineage.deviate(spec.deviations)
-    facts = SimilarityFacts(
-        dataset=spec.dataset,
-        embedding=spec.embedding,
-        layer=spec.layer,
+    facts = SimilarityFacts.of(
+        spec,
+        job.lineage,
         data=job.lineage.titles("dataset")[0],
         model=job.lineage.titles("model", "vectors")[0],
-        status=job.lineage.status,
-        deviations=job.lineage.deviations,
-        drop_tokens=spec.drop_tokens,
         parameters=parameters,
         parameters_from="configuration" if tuned is None else f"chosen on {tuned.dataset}",
-        profiled=spec.profiled,
         n_pairs=len(cloud.pairs),
         n_pairs_all=cloud.n_pairs_all,
         n_sentences=len(cloud.starts) - 1,
@@ -49,4 +44,4 @@ with Job(snakemake, SimilaritySpec) as job:
         d=cloud.vectors.shape[1],
     )
     with job.write("run") as path:
-        path.write_text(facts.canonical() + "\n", "utf8")
+        facts.write(path)

@@ -12,13 +12,11 @@ with Job(snakemake, TuningSpec) as job:
     table, best_parameters = tune(read_cloud(job.spec, job.input), job.spec)
     with job.write("trials") as path:
         write_parquet(path, table, job.mark)
-    tuned = TuningFacts(
-        embedding=job.spec.embedding,
-        layer=job.spec.layer,
-        status=job.lineage.status,
-        deviations=job.lineage.deviations,
+    tuned = TuningFacts.of(
+        job.spec,
+        job.lineage,
         parameters=best_parameters,
         dataset=job.lineage.titles("dataset")[0],
     )
     with job.write("tuned") as path:
-        path.write_text(tuned.canonical() + "\n", "utf8")
+        tuned.write(path)

@@ -138,11 +138,11 @@ def plan(study: Cai2021, context: Context) -> PaperPlan:
 def _layer_spec(
     study: Cai2021, context: Context, dataset: str, model: str, layer: int
 ) -> LayerSpec:
-    fields = {"window", "types", "clustering", "lid", "n_points", "seeds"}
-    corpus = context.datasets[dataset].model_dump(include={"source", "empty"})
-    setup_fields = {"paper": KEY, "dataset": dataset, "model": model, "layer": layer}
-    setup_fields["variants"] = ["all", *study.models[model].variants]
-    return LayerSpec.model_validate(setup_fields | corpus | study.model_dump(include=fields))
+    variants = ["all", *study.models[model].variants]
+    return LayerSpec.collect(
+        context.datasets[dataset], study, paper=KEY, dataset=dataset, model=model, layer=layer,
+        variants=variants,
+    )  # fmt: skip
 
 
 def _vectors_spec(study: Cai2021, name: str) -> VectorsSpec:

@@ -166,11 +166,7 @@ def plan(study: Ethayarajh2019, context: Context) -> PaperPlan:
             )
             for measured in study.measured()
         }
-    layers_of: dict[tuple[str, str], set[int]] = {}
-    for measured in study.measured():
-        for dataset in measured.datasets:
-            layers_of.setdefault((dataset, measured.model), set()).update(measured.layers)
-    tokens = [TokenLayers(*key, sorted(numbers), None) for key, numbers in layers_of.items()]
+    tokens = [TokenLayers(d, m.model, m.layers, None) for m in study.measured() for d in m.datasets]
     groups = {"layers": list(layers), "static": list(static)}
     return PaperPlan(layers | static, groups, frozenset(study.parts()), tokens)
 
@@ -191,34 +187,15 @@ def _benchmark_inputs(benchmarks: Benchmarks) -> dict[str, list[str]]:
 
 
 def _layer_spec(study: Ethayarajh2019, measured: Measured, layer: int) -> ContextsSpec:
-    return ContextsSpec(
-        paper=KEY,
-        texts=measured.texts,
-        datasets=measured.datasets,
-        model=measured.model,
-        layer=layer,
-        unit=measured.unit,
-        units=study.units,
-        variants=["all", *study.variants],
-        min_contexts=study.min_contexts,
-        n_baseline=study.n_baseline,
-        n_draws=study.n_draws,
-        seed=study.seed,
-    )
+    variants = ["all", *study.variants]
+    return ContextsSpec.collect(study, measured, paper=KEY, layer=layer, variants=variants)
 
 
 def _static_spec(
     study: Ethayarajh2019, benchmarks: Benchmarks, measured: Measured
 ) -> StaticWordsSpec:
-    return StaticWordsSpec(
-        paper=KEY,
-        texts=measured.texts,
-        datasets=measured.datasets,
-        model=measured.model,
-        layers=measured.layers,
-        min_contexts=study.min_contexts,
-        benchmarks=benchmarks.datasets,
-        vectors=benchmarks.vectors,
+    return StaticWordsSpec.collect(
+        study, measured, paper=KEY, benchmarks=benchmarks.datasets, vectors=benchmarks.vectors
     )
 
 

@@ -324,19 +324,8 @@ def plan(study: Mickus2024, context: Context) -> PaperPlan:
 
 
 def _spec(name: str, run: Trajectory, seed: int, context: Context) -> OptimizeSpec:
-    return OptimizeSpec(
-        paper="mickus2024",
-        setup=name,
-        group=run.group,
-        base=run.base,
-        variant=run.variant,
-        seed=seed,
-        updates=run.updates,
-        learning_rate=run.learning_rate,
-        measure=run.measure,
-        control=run.control,
-        device=context.compute.device,
-        **run.setup.model_dump(exclude={"seeds"}),
+    return OptimizeSpec.collect(
+        run, run.setup, context.compute, paper="mickus2024", setup=name, seed=seed
     )
 
 

@@ -469,29 +469,13 @@ def _cloud_inputs(dataset: str, embedding: str, context: Context) -> dict[str, l
 
 
 def _similarity_spec(study: Rajaee2021, measurement: Measurement) -> SimilaritySpec:
-    encoding = study.embeddings[measurement.embedding]
-    return SimilaritySpec(
-        paper=KEY,
-        drop_tokens=encoding.drop_tokens,
-        repeat_texts=study.repeat_texts,
-        parameters=encoding.parameters,
-        n_clusterings=study.n_clusterings,
-        clusterer=study.clusterer,
-        **measurement._asdict(),
-    )
+    embedding = study.embeddings[measurement.embedding]
+    return SimilaritySpec.collect(study, embedding, measurement, paper=KEY)
 
 
 def _tuning_spec(study: Rajaee2021, tuning: Tuning, measurement: Measurement) -> TuningSpec:
-    return TuningSpec(
-        paper=KEY,
-        embedding=measurement.embedding,
-        layer=measurement.layer,
-        drop_tokens=study.embeddings[measurement.embedding].drop_tokens,
-        repeat_texts=study.repeat_texts,
-        n_clusterings=study.n_clusterings,
-        clusterer=study.clusterer,
-        **tuning.model_dump(),
-    )
+    embedding = study.embeddings[measurement.embedding]
+    return TuningSpec.collect(study, embedding, measurement, tuning, paper=KEY)
 
 
 def _classification_results(study: Rajaee2021, context: Context) -> Results:
@@ -511,19 +495,16 @@ def _classification_results(study: Rajaee2021, context: Context) -> Results:
 def _classify_spec(
     study: Rajaee2021, classification: Classification, task: str, embedding: str, context: Context
 ) -> ClassifySpec:
-    fields = {"methods", "n_train", "max_length", "mlp", "seeds"}
-    return ClassifySpec.model_validate(
-        {
-            "paper": KEY,
-            "task": task,
-            "embedding": embedding,
-            "encoder": context.registry[embedding].encoder,
-            "clusterer": study.clusterer,
-            **classification.tasks[task].model_dump(),
-            **classification.embeddings[embedding].model_dump(),
-            **classification.model_dump(include=fields),
-            **context.compute.for_encoders(),
-        }
+    return ClassifySpec.collect(
+        context.compute,
+        classification,
+        classification.tasks[task],
+        classification.embeddings[embedding],
+        paper=KEY,
+        task=task,
+        embedding=embedding,
+        encoder=context.registry[embedding].encoder,
+        clusterer=study.clusterer,
     )
 
 
@@ -540,11 +521,7 @@ def _token_layers(study: Rajaee2021) -> list[TokenLayers]:
             if encoding.parameters is None
             for layer in encoding.layers
         ]
-    layers: dict[tuple[str, str], set[int]] = {}
-    for dataset, embedding, layer in needed:
-        if layer is not None:
-            layers.setdefault((dataset, embedding), set()).add(layer)
-    return [TokenLayers(*key, sorted(numbers), None) for key, numbers in layers.items()]
+    return [TokenLayers(d, name, [layer], None) for d, name, layer in needed if layer is not None]
 
 
 BIBTEX = """@inproceedings{rajaee-pilehvar-2021-cluster,
