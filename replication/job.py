@@ -49,13 +49,7 @@ from isotropy.printable import escape_for_terminal
 from isotropy.scrub import scrub
 from replication.locks import LOCK, POLL_SECONDS, lock_file
 from replication.provenance.chain import stem_of
-from replication.provenance.code import (
-    code_identity,
-    load,
-    name_of_rule,
-    project_folder,
-    temporary_outputs,
-)
+from replication.provenance.code import PROJECT, Codebase, load
 from replication.provenance.environment import describe_environment, peak_memory_bytes
 from replication.provenance.identity import MARK, File, describe_files, record_id
 from replication.provenance.ledger import append_job
@@ -66,7 +60,7 @@ from replication.threads import limit_threads
 
 log = logging.getLogger("replication")
 
-PROJECT = project_folder()
+CODEBASE = Codebase(PROJECT)
 LOCK_SECONDS = 1.0
 """Time to wait for a lock: `isotropy status` may hold it for a moment, to see if it is free."""
 LOGS = f"{RESULTS}/logs/"
@@ -241,7 +235,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
                     f"{path} and {self.record} do not share a stem: the record would not be found"
                 )
         expected, *self._modules = self._snakemake.params.code.split()
-        self.code = code_identity(PROJECT, self._snakemake.rule, self._modules)
+        self.code = CODEBASE.code(self._snakemake.rule, *self._modules)
         if self.code.digest() != expected:
             raise IsotropyError(
                 "the project's code changed while the workflow was running: start it again"
@@ -319,7 +313,7 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             raise IsotropyError(f"the job ended without writing {', '.join(missing)}")
         apply_umask(self.output.values())
         outputs: list[File] = describe_files(list(self.output.values()))
-        temporary = temporary_outputs(PROJECT, self._snakemake.rule)
+        temporary = CODEBASE.temporary_outputs(self._snakemake.rule)
         record = Record(
             id=self.id,
             rule=self._snakemake.rule,
@@ -446,7 +440,7 @@ def as_in_own_workflow(snakemake: Any) -> Any:
     if prefix:
         os.chdir(prefix)
     return SimpleNamespace(
-        rule=name_of_rule(PROJECT, snakemake.rule),
+        rule=CODEBASE.name_of_rule(snakemake.rule),
         params=snakemake.params,
         input=NamedPaths({name: strip(paths) for name, paths in snakemake.input.items()}),
         output=NamedPaths({name: strip(paths) for name, paths in snakemake.output.items()}),

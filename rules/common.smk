@@ -6,11 +6,9 @@ before the first job.
 """
 
 import os
-import subprocess
+import shlex
 import sys
-import time
 from functools import cache, partial
-from math import ceil
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -43,24 +41,19 @@ if not patches.is_module(workflow):
         "SNAKEMAKE_SLURM_PARTITIONS", f"{PROJECT}/profiles/slurm/partitions.yaml"
     )
 
-from replication.context import shard_stems
 from isotropy.errors import IsotropyError
-from isotropy.files import RECORD_SUFFIX
-from replication.gpus import count_gpus
-from replication.job import JOB_OUTPUT
-from replication.papers.locations import package
-from replication.papers.registry import KEYS
-from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from isotropy.printable import escape_for_terminal
-from replication.provenance.code import code_param
-from replication.provenance.ledger import append_run
-from replication.provenance.record import find_record
-from replication.sources import formats
+from replication.context import shard_stems
+from replication.gpus import count_gpus
+from replication.papers.registry import KEYS
 from replication.plan.config import load_study
 from replication.plan.costs import CostModel, read_rates
 from replication.plan.plan import Plan
-from replication.plan.progress import WorkProgress
-from replication.plan.summary import summarize
+from replication.plan.progress import show_progress
+from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
+from replication.provenance.code import Codebase
+from replication.provenance.ledger import append_run
+from replication.provenance.record import find_record, spec_digest
 
 # Another workflow that uses this one as a module may put a prefix before all paths.
 RESULTS = Path(patches.module_prefix(workflow)) / "results"
@@ -71,11 +64,11 @@ try:
     COSTS = CostModel(
         PLAN, read_rates(PROJECT / "config/rates.yaml"), sees_gpu=count_gpus() > 0
     )
-    PLAN.batches()  # to find mistakes in the declarations of tables and figures
 except IsotropyError as error:
     raise WorkflowError(escape_for_terminal(str(error))) from None
 
 CONFIG = STUDY.config
+CODEBASE = Codebase(PROJECT)
 if CONFIG.compute.container:
 
     container: CONFIG.compute.container
@@ -99,6 +92,10 @@ VECTORS = [n for n, s in SOURCES.items() if s.kind == "vectors"]
 CONTROLS = [n for n, s in SOURCES.items() if s.random_origin is not None]
 FETCHED = [n for n in SOURCES if n not in CONTROLS]
 KEPT = sorted({stem.removeprefix("finetune/").rpartition("/")[0] for stem in PLAN.kept})
+
+# The audit as a command, for rules that make no results
+AUDIT = shlex.join([sys.executable, "-m", "isotropy", "audit"])
+PLACES = shlex.join(["--root", str(RESULTS.parent), "--project", str(PROJECT)])
 
 # Priority of jobs that others depend on. Embedding needs several free cores: with this priority its
 # jobs run one after another, so that cores are idle once rather than before each of them.
@@ -146,43 +143,16 @@ def inputs(stem, name=None):
     return get_inputs
 
 
-@cache
-def code_param_once(rule_name, *modules):
-    """Return the parameter `code` of a rule whose script dynamically imports the given modules."""
-    return code_param(PROJECT, rule_name, *modules)
-
-
-def code(rule_name, *module_functions):
-    """Return the params function `code` of a rule. The functions given return, for the wildcards of
-    a job, the modules that its script imports dynamically.
+def code(rule_name, stem=None):
+    """Return the params function `code` of a rule; `stem`, with wildcards, if the script loads
+    modules by name: those of the result, or of the results in a folder.
     """
-    return lambda wildcards: code_param_once(
-        rule_name,
-        *(name for modules in module_functions for name in modules(wildcards)),
-    )
 
+    def get_code(wildcards):
+        modules = PLAN.modules(fill_wildcards(stem, wildcards)) if stem else []
+        return CODEBASE.code(rule_name, *modules).param()
 
-def readers(wildcards):
-    """Return the modules that read the formats of the sources of a job."""
-    sources = [
-        wildcards.get("source"),
-        wildcards.get("vectors"),
-        wildcards.get("embedding"),
-    ]
-    if wildcards.get("texts") is not None:
-        sources = job_spec("geometry/{paper}/static/{texts}/{model}", wildcards).vectors
-    elif not any(sources):
-        dataset = CONFIG.datasets[wildcards.dataset]
-        roles = ("source", "lexicon", "vectors", "word_list")
-        sources = [getattr(dataset, role, None) for role in roles]
-    return sorted(
-        {
-            name
-            for source in sources
-            if source
-            for name in formats.modules(SOURCES[source])
-        }
-    )
+    return get_code
 
 
 def batch_spec(folder):
@@ -195,37 +165,6 @@ def batch_spec(folder):
 def batch_inputs(folder):
     """Return the input function of a rule that makes all results in a folder of the results."""
     return lambda wildcards: PLAN.batch_inputs(folder)
-
-
-def papers_with(kind):
-    """List the papers of the study with results of a kind (tables or figures); includes `claims`,
-    which covers all papers.
-    """
-    return [
-        folder.split("/")[1]
-        for folder in PLAN.batches()
-        if folder.startswith(f"{kind}/")
-    ]
-
-
-def result_files(folder, suffix):
-    """List the files with a suffix that one job makes in a folder of the results."""
-    return [f"results/{stem}{suffix}" for stem in PLAN.batch(folder)]
-
-
-def text_files(folder):
-    """Return the notes on the figures in a folder, and the scripts with the values of those that
-    readers can explore, by the names of these outputs.
-    """
-    explored = [s for s in PLAN.batch(folder) if PLAN.spec(s).interactive]
-    values = [f"results/{stem}.js" for stem in explored]
-    return {"note": result_files(folder, ".txt"), "values": values}
-
-
-def report_files(suffix):
-    """List the files with a suffix of the papers' reports."""
-    reports = [s for s in PLAN.batch("site") if PLAN.spec(s).kind == "report"]
-    return [f"results/{stem}{suffix}" for stem in reports]
 
 
 def report_outputs(folder, suffix):
@@ -241,29 +180,6 @@ def report_outputs(folder, suffix):
     return outputs
 
 
-def model_writer(wildcards):
-    """Return the module that writes the folder of a kept model."""
-    return ["replication.finetune.kept_model"]
-
-
-def package_module(paper, name):
-    """Return a function for `code`: the script imports the module `tables` or `figures` of a
-    paper.
-    """
-    return lambda wildcards: [f"{package(paper)}.{name}"]
-
-
-def page_modules(wildcards):
-    """Return the modules that render the pages, and those with the figures that pages show the
-    source of.
-    """
-    kinds = {PLAN.spec(stem).kind for stem in PLAN.batch("site")}
-    return sorted(
-        [f"replication.report.{kind}" for kind in kinds]
-        + [f"{package(key)}.figures" for key in KEYS]
-    )
-
-
 def gpus(wildcards=None):
     """Return the number of GPUs that a job requests: with `auto`, one if this machine has some."""
     device = CONFIG.compute.device
@@ -277,10 +193,10 @@ def shards(wildcards):
     stem = f"embed/{wildcards.dataset}/tokens/{wildcards.model}"
     n = CONFIG.compute.shards
     record = find_record(RESULTS / f"{stem}.record.json")
-    if record is not None:
-        same_spec = record.spec == PLAN.spec(stem).recorded()
-        if same_spec and record.code.param() == code_param_once("embed_tokens"):
-            n = record.measurements.get("shards", 0)
+    if record is not None and CODEBASE.is_current(
+        record.summary(), spec_digest(PLAN.spec(stem))
+    ):
+        n = record.measurements.get("shards", 0)
     stems = shard_stems(wildcards.dataset, wildcards.model, n)
     return [f"results/{shard}" for shard in stems]
 
@@ -309,101 +225,34 @@ def estimated_cost(stem):
     return COSTS.cost(stem)
 
 
-def with_margin(estimate):
-    """Return the memory in MB to request for an estimate in bytes: half as much again, and 1 GB."""
-    return 500 * ceil((1.5 * estimate / 10**6 + 1000) / 500)
-
-
 def memory_for(stem):
     """Return the resource function `mem_mb` for a stem with wildcards: the estimate with a margin;
     doubled with each attempt.
     """
-
-    def memory(wildcards):
-        return with_margin(estimated_cost(fill_wildcards(stem, wildcards)).memory)
-
-    return doubles_with_attempt(memory)
+    return doubles_with_attempt(
+        lambda wildcards: estimated_cost(fill_wildcards(stem, wildcards)).mem_mb
+    )
 
 
 def minutes_for(stem):
-    """Return the resource function `runtime` for a stem with wildcards, in minutes: three times the
-    estimate, but no more than half a day unless that is needed; doubled with each attempt.
+    """Return the resource function `runtime` for a stem with wildcards, in minutes: the estimate
+    with a margin; doubled with each attempt.
     """
-
-    def minutes(wildcards):
-        estimate = estimated_cost(fill_wildcards(stem, wildcards)).seconds / 60
-        return ceil(max(30, estimate, min(3 * estimate, 720)))
-
-    return doubles_with_attempt(minutes)
+    return doubles_with_attempt(
+        lambda wildcards: estimated_cost(fill_wildcards(stem, wildcards)).minutes
+    )
 
 
 def start_run():
     """Record the start of a run and its configuration in the ledger."""
     patches.apply(workflow)
-    limit_gpu_jobs()
+    # torch may see a GPU that has no file in /dev, as on Windows' Linux
+    n_gpus = max(count_gpus(), gpus())
+    patches.limit_gpu_jobs(workflow, n_gpus * CONFIG.compute.jobs_per_gpu)
     given = list(workflow.config_settings.configfiles)  # by --configfile
     files = [f for f in workflow.configfiles if f not in given] + given
     try:
         append_run(RESULTS, PROJECT, files, workflow.config_settings.config)
     except IsotropyError as error:
         raise WorkflowError(escape_for_terminal(str(error))) from None
-    show_progress()
-
-
-def limit_gpu_jobs():
-    """Limit the jobs that share the GPUs of this machine."""
-    # torch may see a GPU that has no file in /dev, as on Windows' Linux
-    patches.limit_gpu_jobs(
-        workflow, max(count_gpus(), gpus()) * CONFIG.compute.jobs_per_gpu
-    )
-
-
-def planned_stems():
-    """List the results that the run is about to make."""
-    return [
-        path.removeprefix(f"{RESULTS}/").removesuffix(RECORD_SUFFIX)
-        for path in patches.planned_outputs(workflow)
-        if path.endswith(RECORD_SUFFIX)
-    ]
-
-
-def show_progress():
-    """Show work in place of numbers of jobs, where the run has the logger `rich`. What jobs print
-    would break its lines: it goes to their logs only.
-    """
-    # As a module it leaves the display and the variables of the other workflow as they are.
-    display = (
-        None if patches.is_module(workflow) else patches.progress_display(workflow)
-    )
-    if display is not None:
-        os.environ[JOB_OUTPUT] = "log"
-        root, summary = RESULTS.parent.absolute(), summarize(COSTS)
-        now = int(time.time())  # records have whole seconds
-        progress = WorkProgress(
-            display, root, PROJECT, summary, planned_stems(), since=now
-        )
-        progress.start()
-
-
-def run_audit(log, *arguments):
-    """Run an audit command; print and log its report, and fail the rule if it reports findings."""
-    command = [
-        sys.executable,
-        "-m",
-        "isotropy",
-        "audit",
-        *arguments,
-        "--root",
-        str(RESULTS.parent),
-        "--project",
-        str(PROJECT),
-    ]
-    result = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    print(result.stdout, end="")
-    Path(log).write_text(result.stdout, "utf8")
-    if result.returncode != 0:
-        raise WorkflowError(
-            f"isotropy audit {arguments[0]}: exit code {result.returncode}, see above and {log}"
-        )
+    show_progress(workflow, COSTS, RESULTS, CODEBASE)

@@ -35,8 +35,7 @@ rule initialize_model:
 rule embed_sentences:
     """Sentence embeddings of an encoder (Mickus et al. 2024, section 3.1)."""
     input:
-        texts="results/prepare/{dataset}.texts.parquet",
-        model="results/fetch/{model}",
+        unpack(inputs("embed/{dataset}/{model}")),
     output:
         vectors="results/embed/{dataset}/{model}.safetensors",
         record="results/embed/{dataset}/{model}.record.json",
@@ -60,8 +59,7 @@ rule embed_sentences:
 rule embed_words:
     """Static vectors of words (Mickus et al. 2024, section 3.1)."""
     input:
-        texts="results/prepare/{dataset}.texts.parquet",
-        vectors_source="results/fetch/{vectors}",
+        unpack(inputs("embed/{dataset}/{vectors}")),
     output:
         vectors="results/embed/{dataset}/{vectors}.safetensors",
         record="results/embed/{dataset}/{vectors}.record.json",
@@ -78,7 +76,7 @@ rule embed_words:
         runtime=minutes_for("embed/{dataset}/{vectors}"),
     params:
         spec=spec("embed/{dataset}/{vectors}"),
-        code=code("embed_words", readers),
+        code=code("embed_words", "embed/{dataset}/{vectors}"),
     script:
         "../scripts/embed/embed_words.py"
 
@@ -87,8 +85,7 @@ rule embed_tokens:
     """Token vectors of selected layers (Rajaee & Pilehvar 2021, section 3; Cai et al. 2021, section
     3), streamed to disk."""
     input:
-        texts="results/prepare/{dataset}.texts.parquet",
-        model="results/fetch/{model}",
+        unpack(inputs("embed/{dataset}/tokens/{model}")),
         shards=shards,
     output:
         tokens=directory("results/embed/{dataset}/tokens/{model}"),
@@ -113,8 +110,7 @@ rule embed_tokens:
 rule embed_shard:
     """One shard of the token vectors, if several jobs extract them."""
     input:
-        texts="results/prepare/{dataset}.texts.parquet",
-        model="results/fetch/{model}",
+        unpack(inputs("embed/{dataset}/shards/{model}/{shard}")),
     output:
         parts=temp(directory("results/embed/{dataset}/shards/{model}/{shard}")),
         record="results/embed/{dataset}/shards/{model}/{shard}.record.json",

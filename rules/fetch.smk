@@ -21,6 +21,6 @@ rule fetch_source:
         runtime=60,
     params:
         spec=spec("fetch/{source}"),
-        code=code("fetch_source", readers),
+        code=code("fetch_source", "fetch/{source}"),
     script:
         "../scripts/fetch/fetch_source.py"

@@ -3,7 +3,7 @@ paper. Gives: results/figures/{paper}/{figure}.pdf, .svg and .png, and a descrip
 .js for those that readers can explore. One job draws all figures of a paper.
 """
 
-for paper in papers_with("figures"):
+for paper in PLAN.papers_with("figures"):
 
     rule:
         """The figures of one paper; each declaration names its section."""
@@ -12,11 +12,12 @@ for paper in papers_with("figures"):
         input:
             batch_inputs(f"figures/{paper}"),
         output:
-            **text_files(f"figures/{paper}"),
-            pdf=result_files(f"figures/{paper}", ".pdf"),
+            pdf=PLAN.files(f"figures/{paper}", ".pdf"),
             svg=report_outputs(f"figures/{paper}", ".svg"),
-            png=result_files(f"figures/{paper}", ".png"),
-            record=result_files(f"figures/{paper}", ".record.json"),
+            note=PLAN.files(f"figures/{paper}", ".txt"),
+            values=PLAN.value_files(f"figures/{paper}"),
+            png=PLAN.files(f"figures/{paper}", ".png"),
+            record=PLAN.files(f"figures/{paper}", ".record.json"),
         log:
             f"results/logs/figures/{paper}.log",
         localrule: True
@@ -28,6 +29,6 @@ for paper in papers_with("figures"):
             runtime=30,
         params:
             spec=batch_spec(f"figures/{paper}"),
-            code=code(f"draw_figures_{paper}", package_module(paper, "figures")),
+            code=code(f"draw_figures_{paper}", f"figures/{paper}"),
         script:
             "../scripts/figures/draw_figures.py"

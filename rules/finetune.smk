@@ -55,6 +55,6 @@ rule finetune_and_keep_model:
         runtime=minutes_for("finetune/{kept}/seed{seed}"),
     params:
         spec=spec("finetune/{kept}/seed{seed}"),
-        code=code("finetune_and_keep_model", model_writer),
+        code=code("finetune_and_keep_model", "finetune/{kept}/seed{seed}"),
     script:
         "../scripts/finetune/finetune_model.py"

@@ -34,7 +34,7 @@ rule measure_stability:
 rule measure_layer:
     """Cosines, clusters and local dimension of a layer (Cai et al. 2021, sections 3 to 5)."""
     input:
-        tokens="results/embed/{dataset}/tokens/{model}",
+        unpack(inputs("geometry/{paper}/{dataset}/{model}/{layer}")),
     output:
         rows="results/geometry/{paper}/{dataset}/{model}/{layer}.parquet",
         silhouettes="results/geometry/{paper}/{dataset}/{model}/{layer}.silhouettes.parquet",
@@ -59,7 +59,7 @@ rule measure_layer:
 rule measure_vectors:
     """Local intrinsic dimension of static vectors (Cai et al. 2021, Table 3)."""
     input:
-        vectors_source="results/fetch/{vectors}",
+        unpack(inputs("geometry/{paper}/vectors/{vectors}")),
     output:
         rows="results/geometry/{paper}/vectors/{vectors}.parquet",
         run="results/geometry/{paper}/vectors/{vectors}.json",
@@ -76,7 +76,7 @@ rule measure_vectors:
         runtime=minutes_for("geometry/{paper}/vectors/{vectors}"),
     params:
         spec=spec("geometry/{paper}/vectors/{vectors}"),
-        code=code("measure_vectors", readers),
+        code=code("measure_vectors", "geometry/{paper}/vectors/{vectors}"),
     script:
         "../scripts/geometry/measure_vectors.py"
 
@@ -125,6 +125,6 @@ rule measure_static_words:
         runtime=minutes_for("geometry/{paper}/static/{texts}/{model}"),
     params:
         spec=spec("geometry/{paper}/static/{texts}/{model}"),
-        code=code("measure_static_words", readers),
+        code=code("measure_static_words", "geometry/{paper}/static/{texts}/{model}"),
     script:
         "../scripts/geometry/measure_static_words.py"

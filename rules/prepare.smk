@@ -24,7 +24,7 @@ rule prepare_sentences:
         runtime=minutes_for("prepare/{dataset}"),
     params:
         spec=spec("prepare/{dataset}"),
-        code=code("prepare_sentences", readers),
+        code=code("prepare_sentences", "prepare/{dataset}"),
     script:
         "../scripts/prepare/prepare_sentences.py"
 
@@ -50,7 +50,7 @@ rule prepare_words:
         runtime=minutes_for("prepare/{dataset}"),
     params:
         spec=spec("prepare/{dataset}"),
-        code=code("prepare_words", readers),
+        code=code("prepare_words", "prepare/{dataset}"),
     script:
         "../scripts/prepare/prepare_words.py"
 
@@ -75,6 +75,6 @@ rule prepare_corpus:
         runtime=minutes_for("prepare/{dataset}"),
     params:
         spec=spec("prepare/{dataset}"),
-        code=code("prepare_corpus", readers),
+        code=code("prepare_corpus", "prepare/{dataset}"),
     script:
         "../scripts/prepare/prepare_corpus.py"

@@ -34,10 +34,10 @@ rule write_pages:
     input:
         batch_inputs("site"),
     output:
-        page=result_files("site", ".html"),
+        page=PLAN.files("site", ".html"),
         explore="results/index.explore.js",
-        markdown=report_files(".md"),
-        record=result_files("site", ".record.json"),
+        markdown=PLAN.report_files(".md"),
+        record=PLAN.files("site", ".record.json"),
     log:
         "results/logs/report/pages.log",
     localrule: True
@@ -49,6 +49,6 @@ rule write_pages:
         runtime=30,
     params:
         spec=batch_spec("site"),
-        code=code("write_pages", page_modules),
+        code=code("write_pages", "site"),
     script:
         "../scripts/report/write_pages.py"

@@ -24,7 +24,9 @@ rule measure_similarity:
         runtime=minutes_for("similarity/{paper}/{dataset}/{embedding}/{layer}"),
     params:
         spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}"),
-        code=code("measure_similarity", readers),
+        code=code(
+            "measure_similarity", "similarity/{paper}/{dataset}/{embedding}/{layer}"
+        ),
     script:
         "../scripts/similarity/measure_similarity.py"
 
@@ -47,7 +49,10 @@ rule tune_similarity:
         runtime=minutes_for("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning"),
     params:
         spec=spec("similarity/{paper}/{dataset}/{embedding}/{layer}-tuning"),
-        code=code("tune_similarity", readers),
+        code=code(
+            "tune_similarity",
+            "similarity/{paper}/{dataset}/{embedding}/{layer}-tuning",
+        ),
     script:
         "../scripts/similarity/tune_similarity.py"
 

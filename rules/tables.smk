@@ -3,7 +3,7 @@ the inputs that each table declares in tables.py of its paper. Gives:
 results/tables/{paper}/{table}.parquet, .csv and .md. One job makes all tables of a paper: each
 takes less time than starting a job."""
 
-for paper in papers_with("tables"):
+for paper in PLAN.papers_with("tables"):
 
     rule:
         """The tables of one paper; each declaration names its section."""
@@ -12,10 +12,10 @@ for paper in papers_with("tables"):
         input:
             batch_inputs(f"tables/{paper}"),
         output:
-            parquet=result_files(f"tables/{paper}", ".parquet"),
+            parquet=PLAN.files(f"tables/{paper}", ".parquet"),
             csv=report_outputs(f"tables/{paper}", ".csv"),
-            markdown=result_files(f"tables/{paper}", ".md"),
-            record=result_files(f"tables/{paper}", ".record.json"),
+            markdown=PLAN.files(f"tables/{paper}", ".md"),
+            record=PLAN.files(f"tables/{paper}", ".record.json"),
         log:
             f"results/logs/tables/{paper}.log",
         localrule: True
@@ -27,6 +27,6 @@ for paper in papers_with("tables"):
             runtime=30,
         params:
             spec=batch_spec(f"tables/{paper}"),
-            code=code(f"make_tables_{paper}", package_module(paper, "tables")),
+            code=code(f"make_tables_{paper}", f"tables/{paper}"),
         script:
             "../scripts/tables/make_tables.py"

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from isotropy.cli import app, one_sentence
+from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
 from replication.cli.audit import app as audit_app
 from replication.cli.common import Root, find_project, study_costs
 from replication.cli.share import report, site
 from replication.cli.sources import app as sources_app
 from replication.cli.status import status
+from replication.provenance.format import LEDGER
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from replication.plan.costs import CostModel, Rates, Total
+    from replication.plan.status import Result
 
 
 app.add_typer(audit_app, name="audit")
@@ -49,7 +51,6 @@ def plan(
 ) -> None:
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage;
     in a folder with results, what is left of it, too.
-
     """
     from rich.console import Console
 
@@ -59,13 +60,15 @@ def plan(
     checkout = find_project(project, Path())
     with one_sentence():
         speeds = read_rates(rates or checkout / "config/rates.yaml")
-        scale = _measured_scale(root, checkout, speeds) if measured else {}
-        costs = replace(study_costs(checkout, root, configfile or [], speeds), scale=scale)
-        left = _stems_left(root, checkout, costs)
-        stage_totals = totals(costs, costs.plan.stems())
-    console.print(_cost_table(stage_totals, None if left is None else totals(costs, left)))
-    if memory := stage_totals["all"].gpu_memory:
-        console.print(f"largest job on a GPU: {memory:,.1f} GB of its memory, computed")
+        scale = {}
+        if measured:
+            last = study_costs(checkout, root, None, speeds)
+            scale = _measured_scale(_survey(root, last, checkout), root)
+        costs = study_costs(checkout, root, configfile or [], speeds)
+        results = _survey(root, costs, checkout)
+        left = [result.name for result in results if result.state != "done"]
+        stage_totals = totals(costs, costs.plan.stems(), scale)
+    console.print(_cost_table(stage_totals, totals(costs, left, scale) if results else None))
     for (stage, gpu), factor in scale.items():
         console.print(f"measured: {stage}{' on GPUs' if gpu else ''} {factor:.2f} times as long")
     _print_origin(console, speeds, rates, costs.unknown)
@@ -75,7 +78,7 @@ def _print_origin(
     console: Console, speeds: Rates, rates: Path | None, unknown: Iterable[str]
 ) -> None:
     """Print whose speeds these are, and which sizes are not known."""
-    hardware = f"GPU: {speeds.hardware.gpu}. CPU: {speeds.hardware.cpu}."
+    hardware = f"GPU: {speeds.hardware['gpu']}. CPU: {speeds.hardware['cpu']}."
     origin = f"Speeds: {rates or 'config/rates.yaml'}."
     console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
     if names := ", ".join(sorted(unknown)):
@@ -83,32 +86,26 @@ def _print_origin(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def _measured_scale(root: Path, project: Path, speeds: Rates) -> dict[tuple[str, bool], float]:
-    """Factors on the estimates of jobs by stage, from the records of the last run in a folder."""
-    from isotropy.errors import IsotropyError
-    from replication.plan.status import measured_scale, survey
-    from replication.plan.summary import summarize
-
-    summary = summarize(study_costs(project, root, None, speeds))
-    scale = measured_scale(survey(root, summary, project.resolve()))
-    if not scale:
-        raise IsotropyError(
-            f"--measured: {root} has no finished jobs of this checkout: run a part of a study "
-            "first, such as --configfile config/smoke.yaml"
-        )
-    return scale
-
-
-def _stems_left(root: Path, project: Path, costs: CostModel) -> list[str] | None:
-    """The results that a folder does not have yet; None if it has none at all."""
-    from replication.plan.status import survey
-    from replication.plan.summary import summarize
-    from replication.provenance.format import LEDGER
+def _survey(root: Path, costs: CostModel, project: Path) -> list[Result]:
+    """The state of each result of a study in a folder; none if it has no results at all."""
+    from replication.plan.status import expected_results, survey
+    from replication.provenance.code import Codebase
 
     if not (root / RESULTS / LEDGER).is_file():
-        return None
-    results = survey(root, summarize(costs), project.resolve())
-    return [result.name for result in results if result.state != "done"]
+        return []
+    return survey(root, expected_results(costs), Codebase(project))
+
+
+def _measured_scale(results: list[Result], root: Path) -> dict[tuple[str, bool], float]:
+    """Factors on the estimates of jobs by stage, from the finished jobs of a folder."""
+    from replication.plan.status import measured_scale
+
+    if scale := measured_scale(results):
+        return scale
+    raise IsotropyError(
+        f"--measured: {root} has no finished jobs of this checkout: run a part of a study first, "
+        "such as --configfile config/smoke.yaml"
+    )
 
 
 def _cost_table(stage_totals: Mapping[str, Total], left: Mapping[str, Total] | None) -> Table:

@@ -30,9 +30,9 @@ def find_project(given: Path | None, folder: Path) -> Path:
     """Return the given checkout; or the folder of a run, if that is one; or the one that this
     package belongs to.
     """
-    from replication.provenance.code import is_checkout, project_folder
+    from replication.provenance.code import PROJECT, is_checkout
 
-    return given or (folder if is_checkout(folder) else project_folder())
+    return given or (folder if is_checkout(folder) else PROJECT)
 
 
 def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Plan:

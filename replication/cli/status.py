@@ -16,15 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from isotropy.cli import one_sentence
-from isotropy.files import RESULTS, sha256_file
+from isotropy.files import RESULTS
 from isotropy.printable import escape_for_terminal
 from replication.cli.common import Root, find_project, study_costs
-from replication.gpus import count_gpus
 from replication.provenance.format import LEDGER
 
 if TYPE_CHECKING:
     from replication.plan.status import Forecast, Result
-    from replication.plan.summary import Summary
 
 WATCH_SECONDS = 2
 MAX_SHOWN = 20
@@ -48,21 +46,26 @@ def status(
     from a stale result counts as done until that is made again. Waiting: all others, killed jobs
     among them.
     """
-    from replication.plan.status import Forecast, survey
+    from replication.plan.costs import read_rates
+    from replication.plan.status import Forecast, expected_results, survey
+    from replication.provenance.code import Codebase
 
     if watch and as_json:
         raise typer.BadParameter("--watch does not go with --json")
     checkout = find_project(project, root)
     console = Console(highlight=False)
     with one_sentence():
-        summary, keep = _summary(checkout, root, configfile)
+        if configfile is None and not (root / RESULTS / LEDGER).is_file():
+            configfile = []
+        rates = read_rates(checkout / "config/rates.yaml")
+        expected = expected_results(study_costs(checkout, root, configfile, rates))
 
         def view() -> Group:
-            results = survey(root, summary, checkout.resolve())
+            results = survey(root, expected, Codebase(checkout))
             return _tables(results, Forecast(results))
 
         if as_json:
-            results = survey(root, summary, checkout.resolve())
+            results = survey(root, expected, Codebase(checkout))
             typer.echo(json.dumps(_as_json(results, Forecast(results)), indent=1))
         elif watch:
             with Live(view(), console=console, auto_refresh=False) as live:
@@ -74,44 +77,6 @@ def status(
                     pass
         else:
             console.print(view())
-        keep()
-
-
-def _summary(project: Path, root: Path, configfiles: list[Path] | None) -> tuple[Summary, Any]:
-    """The summary of the plan, and a function that keeps it if something in it is new."""
-    from replication.plan.summary import read_summary, summarize, write_summary
-    from replication.provenance.ledger import last_run
-
-    if configfiles is None and not (root / RESULTS / LEDGER).is_file():
-        configfiles = []
-    configuration: Any = (
-        {k: v for k, v in last_run(root / RESULTS).items() if k in ("configfiles", "overrides")}
-        if configfiles is None
-        else [[str(path.resolve()), sha256_file(path)] for path in configfiles]
-    )
-    files = [
-        sha256_file(project / "config.yaml"),
-        configuration,
-        str(project.resolve()),
-        count_gpus() > 0,
-    ]
-    summary = read_summary(root, files, project)
-    kept_codes = -1 if summary is None else len(summary.codes)
-    registry = Path()
-    if summary is None:
-        from replication.plan.costs import read_rates
-
-        rates = read_rates(project / "config/rates.yaml")
-        costs = study_costs(project, root, configfiles, rates)
-        registry = (project / costs.plan.study.config.sources.registry).resolve()
-        summary = summarize(costs)
-    final = summary
-
-    def keep() -> None:
-        if len(final.codes) != kept_codes and (root / RESULTS).is_dir():
-            write_summary(root, files, project, registry, final)
-
-    return summary, keep
 
 
 def _grouped(results: list[Result], key: str) -> dict[str, list[Result]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from replication.spec import Spec, Strict
 
@@ -68,7 +68,7 @@ class FigureSpec(Spec):
     """Part of the paper's study that the figure needs; without it there is no such figure."""
     section: str
     """Section of the paper."""
-    caption: str
+    caption: Annotated[str, Field(min_length=1)]
     title: str
     """What is seen: the title of the figure, and its heading on the paper's page."""
 

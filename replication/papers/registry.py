@@ -52,14 +52,14 @@ class PaperPlan:
         results: results of the stages, by stem.
         groups: stems of runs by group; a table names the group that it is made from. The models of
             the group `kept` are kept.
-        parts: parts of the paper that the study includes; tables and figures of others are left
-            out.
+        sections: parts of the paper that the study includes; tables and figures of others are
+            left out.
         tokens: token vectors that the measurements read.
     """
 
     results: Results
     groups: dict[str, list[str]]
-    parts: frozenset[str] = frozenset()
+    sections: frozenset[str] = frozenset()
     tokens: list[TokenLayers] = field(default_factory=list)
 
 

@@ -4,43 +4,46 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 from replication.context import prepared_table, source_folder
 from replication.embed.spec import EmbedSpec, InitializeSpec, LookUpSpec, ShardSpec, TokensSpec
-from replication.plan.parts import Parts
 from replication.prepare.spec import CorpusSpec, SentencesSpec
 from replication.sources.fetch import FetchSpec, mirror_digests
 from replication.spec import Spec
 
+if TYPE_CHECKING:
+    from replication.plan.plan import Plan
 
-def spec(parts: Parts, path: list[str]) -> Spec | None:
+
+def spec(plan: Plan, path: list[str]) -> Spec | None:
     """The spec of a source, data set or file of vectors."""
     match path:
         case ["fetch", source]:
-            return _fetch(parts, source)
+            return _fetch(plan, source)
         case ["prepare", dataset]:
-            return parts.context.datasets[dataset]
+            return plan.context.datasets[dataset]
         case ["embed", dataset, embedding]:
-            return _embed(parts, dataset, embedding)
+            return _embed(plan, dataset, embedding)
         case ["embed", dataset, "tokens", model]:
-            return _tokens(parts, dataset, model)
+            return _tokens(plan, dataset, model)
         case ["embed", dataset, "shards", model, shard] if found := re.fullmatch(
             r"(\d+)-of-(\d+)", shard
         ):
             return ShardSpec(
-                tokens=_tokens(parts, dataset, model), shard=int(found[1]), shards=int(found[2])
+                tokens=_tokens(plan, dataset, model), shard=int(found[1]), shards=int(found[2])
             )
     return None
 
 
-def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
+def inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
     """Its inputs, by name."""
     match path:
         case ["fetch", source]:
-            control = parts.context.registry[source].random_origin
+            control = plan.context.registry[source].random_origin
             return {} if control is None else {"like": [source_folder(control.like)]}
         case ["prepare", name]:
-            dataset = parts.context.datasets[name]
+            dataset = plan.context.datasets[name]
             if isinstance(dataset, SentencesSpec | CorpusSpec):
                 return {"source": [source_folder(dataset.source)]}
             words = {
@@ -52,7 +55,7 @@ def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
             )
         case ["embed", dataset, embedding]:
             role = (
-                "vectors_source" if parts.context.registry[embedding].kind == "vectors" else "model"
+                "vectors_source" if plan.context.registry[embedding].kind == "vectors" else "model"
             )
             return {"texts": [prepared_table(dataset, "texts")], role: [source_folder(embedding)]}
         case ["embed", dataset, "tokens", model] | ["embed", dataset, "shards", model, _]:
@@ -60,9 +63,9 @@ def inputs(parts: Parts, path: list[str]) -> dict[str, list[str]] | None:
     return None
 
 
-def _fetch(parts: Parts, name: str) -> FetchSpec | InitializeSpec:
+def _fetch(plan: Plan, name: str) -> FetchSpec | InitializeSpec:
     """Mirror and trust are named only where they can make a difference."""
-    source, sources = parts.context.registry[name], parts.study.config.sources
+    source, sources = plan.context.registry[name], plan.study.config.sources
     if source.random_origin is not None:
         return InitializeSpec(id=name, source=source, origin=source.random_origin)
     usable = source.usable_origins(sources.order, mirror=sources.mirror is not None)
@@ -73,8 +76,8 @@ def _fetch(parts: Parts, name: str) -> FetchSpec | InitializeSpec:
         source=portable,
         folders=folders,
         order=sources.order,
-        mirror=None if mirror is None else os.path.relpath(parts.project / mirror, parts.folder),
-        local=mirror_digests(source, usable, parts.project / mirror)
+        mirror=None if mirror is None else os.path.relpath(plan.project / mirror, plan.folder),
+        local=mirror_digests(source, usable, plan.project / mirror)
         if mirror is not None and sources.trust_on_first_use
         else {},
         trust_on_first_use=sources.trust_on_first_use
@@ -82,18 +85,18 @@ def _fetch(parts: Parts, name: str) -> FetchSpec | InitializeSpec:
     )
 
 
-def _embed(parts: Parts, dataset: str, embedding: str) -> EmbedSpec | LookUpSpec:
-    source = parts.context.registry[embedding]
+def _embed(plan: Plan, dataset: str, embedding: str) -> EmbedSpec | LookUpSpec:
+    source = plan.context.registry[embedding]
     if source.kind == "vectors":
         return LookUpSpec(dataset=dataset, vectors=embedding)
     if source.encoder is None:
         raise LookupError(f"{embedding} is a {source.kind}: it makes no embeddings")
-    compute = parts.context.compute.for_encoders()
+    compute = plan.context.compute.for_encoders()
     return EmbedSpec(dataset=dataset, model=embedding, encoder=source.encoder, **compute)
 
 
-def _tokens(parts: Parts, dataset: str, model: str) -> TokensSpec:
-    encoder, wanted = parts.context.registry[model].encoder, parts.tokens.get((dataset, model))
+def _tokens(plan: Plan, dataset: str, model: str) -> TokensSpec:
+    encoder, wanted = plan.context.registry[model].encoder, plan.tokens.get((dataset, model))
     if encoder is None or wanted is None:
         raise LookupError(f"the study reads no layers of {model} for {dataset}")
     return TokensSpec(
@@ -102,5 +105,5 @@ def _tokens(parts: Parts, dataset: str, model: str) -> TokensSpec:
         encoder=encoder,
         layers=wanted.layers,
         window=wanted.window,
-        **parts.context.compute.for_encoders(),
+        **plan.context.compute.for_encoders(),
     )

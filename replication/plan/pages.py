@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from isotropy.files import RESULTS
 from replication.figures.spec import FigureSpec
@@ -14,11 +14,13 @@ from replication.papers.choices import Line, protocol_lines
 from replication.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
 from replication.papers.registry import KEYS, Paper, papers
 from replication.plan.page_spec import PageSpec, PaperEntry, RunSpec
-from replication.plan.parts import Parts
 from replication.provenance.environment import locked_versions
 from replication.spec import PaperSpec, Spec
 from replication.tables.spec import TableSpec
 from replication.templates import read_yaml
+
+if TYPE_CHECKING:
+    from replication.plan.plan import Plan
 
 Entry = TypeVar("Entry")
 Figures = Mapping[str, FigureSpec]
@@ -41,25 +43,25 @@ def pages() -> list[str]:
     return [*KEYS, *(key + REPORT for key in KEYS), *OWN_PAGES]
 
 
-def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -> Spec | None:
+def site_spec(plan: Plan, path: list[str]) -> Spec | None:
     """The spec of a page, or of the summary of the run that pages read."""
-    study = parts.study.config.study
+    study, figures, tables = plan.study.config.study, plan.figures, plan.tables
     entries = [_entry(one, figures) for one in papers()]
     match path:
         case ["index"]:
-            citation = _citation(parts.project / "CITATION.cff")
+            citation = _citation(plan.project / "CITATION.cff")
             return PageSpec(kind="overview", study=study, papers=entries, citation=citation)
         case ["site", "run"]:
             return RunSpec(study=study)
         case ["site", "provenance"]:
-            locked = locked_versions(parts.project)
+            locked = locked_versions(plan.project)
             return PageSpec(kind="provenance", study=study, papers=entries, locked=locked)
         case ["site", "claims" | "scorecard" | "sources" as kind]:
             return PageSpec(kind=kind, study=study, papers=entries)
         case ["site", "not-attempted"]:
             return PageSpec(kind="claims", study=study, papers=entries, attempted=False)
         case ["site", "glossary"]:
-            words = _glossary(parts.project / "docs" / "glossary.md")
+            words = _glossary(plan.project / "docs" / "glossary.md")
             return PageSpec(kind="glossary", study=study, papers=entries, glossary=words)
         case ["site", key] if key in KEYS:
             return PageSpec(
@@ -69,8 +71,8 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
                 paper=key,
                 figures=list(_of(key, figures).values()),
                 tables=list(_of(key, tables).values()),
-                protocol=_protocol(parts, key),
-                decisions=_sections(parts.project, key, FROM_DOCS),
+                protocol=_protocol(plan, key),
+                decisions=_sections(plan.project, key, FROM_DOCS),
             )
         case ["site", name] if (key := name.removesuffix(REPORT)) in KEYS:
             return PageSpec(
@@ -78,15 +80,16 @@ def site_spec(parts: Parts, path: list[str], figures: Figures, tables: Tables) -
                 study=study,
                 papers=entries,
                 paper=key,
-                protocol=_protocol(parts, key),
-                decisions=_sections(parts.project, key, IN_REPORT),
-                citation=_citation(parts.project / "CITATION.cff"),
+                protocol=_protocol(plan, key),
+                decisions=_sections(plan.project, key, IN_REPORT),
+                citation=_citation(plan.project / "CITATION.cff"),
             )
     return None
 
 
-def site_inputs(path: list[str], figures: Figures, tables: Tables) -> dict[str, list[str]] | None:
+def site_inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
     """Inputs of a page, by name."""
+    figures, tables = plan.figures, plan.tables
     claims = {"claims": [table_file(CLAIMS)]}
     card = {"scorecard": [table_file("scorecard")]}
     run = {"run": [f"{RESULTS}/{RUN}.json"]}
@@ -151,13 +154,13 @@ def _entry(one: Paper, figures: Figures) -> PaperEntry:
     )
 
 
-def _protocol(parts: Parts, key: str) -> list[Line]:
+def _protocol(plan: Plan, key: str) -> list[Line]:
     """The choices of a paper's authors beside the study; nothing of a paper that it leaves out."""
-    if key not in parts.attempted:
+    if key not in plan.attempted:
         return []
-    specs = [result.spec() for result in parts.attempted[key][1].results.values()]
+    specs = [result.spec() for result in plan.attempted[key][1].results.values()]
     asked = [spec for spec in specs if isinstance(spec, PaperSpec)]
-    return protocol_lines(key, asked, parts.context.registry)
+    return protocol_lines(key, asked, plan.context.registry)
 
 
 @cache

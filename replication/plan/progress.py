@@ -5,20 +5,47 @@ in the display of `snakemake-logger-plugin-rich`, which by itself counts jobs pe
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from isotropy.errors import first_line
-from replication.plan.status import Forecast, Result, format_seconds, survey
-from replication.plan.summary import Summary
+from isotropy.files import RECORD_SUFFIX
+from replication import patches
+from replication.job import JOB_OUTPUT
+from replication.plan.costs import CostModel
+from replication.plan.status import (
+    Expected,
+    Forecast,
+    Result,
+    expected_results,
+    format_seconds,
+    survey,
+)
+from replication.provenance.code import Codebase
 
 log = logging.getLogger("snakemake.logging")
 
 UPDATE_SECONDS = 2.0
 """Least time between two updates."""
+
+
+def show_progress(workflow: Any, costs: CostModel, results: Path, codebase: Codebase) -> None:
+    """Show work in place of numbers of jobs, where the run has the logger `rich`. What jobs print
+    would break its lines: it goes to their logs only.
+    """
+    # As a module it leaves the display and the variables of the other workflow as they are.
+    if patches.is_module(workflow) or (display := patches.progress_display(workflow)) is None:
+        return
+    os.environ[JOB_OUTPUT] = "log"
+    outputs = [path for path in patches.planned_outputs(workflow) if path.endswith(RECORD_SUFFIX)]
+    names = [path.removeprefix(f"{results}/").removesuffix(RECORD_SUFFIX) for path in outputs]
+    since = int(time.time())  # records have whole seconds
+    root = results.parent.absolute()
+    WorkProgress(display, root, codebase, expected_results(costs), names, since).start()
 
 
 class WorkProgress:
@@ -27,8 +54,8 @@ class WorkProgress:
     Args:
         display: the plugin's `rich.progress.Progress`.
         root: folder of the run.
-        project: the checkout.
-        summary: what the plan expects.
+        codebase: the code of the checkout.
+        expected: what the plan expects.
         names: the results that the run makes.
         since: start of the run, in seconds since the epoch: older results are made again.
     """
@@ -37,13 +64,13 @@ class WorkProgress:
         self,
         display: Any,
         root: Path,
-        project: Path,
-        summary: Summary,
+        codebase: Codebase,
+        expected: Mapping[str, Expected],
         names: Collection[str],
         since: float,
     ) -> None:
-        self._display, self._root, self._project = display, root, project
-        self._summary, self._names, self._since = summary, set(names), since
+        self._display, self._root, self._codebase = display, root, codebase
+        self._expected, self._names, self._since = expected, set(names), since
         self._bars: dict[str, Any] = {}
 
     def start(self) -> None:
@@ -66,7 +93,7 @@ class WorkProgress:
 
     def update(self) -> None:
         """Show the present state."""
-        everything = survey(self._root, self._summary, self._project)
+        everything = survey(self._root, self._expected, self._codebase)
         forecast = Forecast(everything)
         results = [self._in_this_run(r) for r in everything if r.name in self._names]
         running = {result.name: result for result in results if result.state == "running"}

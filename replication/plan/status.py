@@ -10,12 +10,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from isotropy.files import RECORD_SUFFIX, RESULTS
 from replication.locks import LOCK, is_locked
-from replication.plan.summary import Expected, Summary
 from replication.provenance.ledger import last_jobs
+
+if TYPE_CHECKING:  # which would take longer to import than all else
+    from replication.plan.costs import CostModel
+    from replication.provenance.code import Codebase
 
 State = Literal["done", "running", "waiting", "failed", "stale"]
 STATES: tuple[State, ...] = get_args(State)
@@ -32,6 +35,34 @@ TAIL_BYTES = 2**16
 RECENT_SECONDS = 24 * 3600.0
 PRIOR_SECONDS = 60.0
 """Time of jobs that the estimates are worth, beside what was recorded."""
+
+
+class Expected(NamedTuple):
+    """What a plan says of one result."""
+
+    stage: str
+    paper: str
+    """Key of its paper, or `shared`."""
+    spec: str
+    """Digest of its spec, as in records."""
+    seconds: float
+    """Estimated time of its job, on one core unless it has a GPU."""
+    gpu: bool
+
+
+def expected_results(costs: CostModel) -> dict[str, Expected]:
+    """Return what a plan expects of each result, inputs before what reads them."""
+    from replication.papers.registry import KEYS
+    from replication.plan.costs import stage_of
+    from replication.provenance.record import spec_digest
+
+    results = {}
+    for stem in costs.plan.stems():
+        spec = costs.plan.spec(stem)
+        cost = costs.cost(stem, spec)
+        paper = next((part for part in stem.split("/") if part in KEYS), "shared")
+        results[stem] = Expected(stage_of(stem), paper, spec_digest(spec), cost.seconds, cost.gpu)
+    return results
 
 
 class Result(NamedTuple):
@@ -60,23 +91,20 @@ class Group(NamedTuple):
     """Share of the work that is done, between 0 and 1."""
 
 
-def survey(root: Path, summary: Summary, project: Path) -> list[Result]:
+def survey(root: Path, expected: Mapping[str, Expected], codebase: Codebase) -> list[Result]:
     """Find the state of each result of a plan.
 
     Args:
         root: folder of the run.
-        summary: what the plan expects.
-        project: the checkout, with whose code records are compared.
+        expected: what the plan expects.
+        codebase: the code with which records are compared.
 
     Raises:
         IsotropyError: the ledger is damaged.
     """
     files = _Files(root)
     entries = last_jobs(root / RESULTS)
-    results = [
-        _result(root, name, expected, files, entries, summary, project)
-        for name, expected in summary.results.items()
-    ]
+    results = [_result(name, result, files, entries, codebase) for name, result in expected.items()]
     # Shards are no longer needed once they are merged
     merged = {r.name for r in results if r.state == "done" and "/tokens/" in r.name}
     return [
@@ -132,13 +160,11 @@ def _last_error(log: Path) -> tuple[str, str] | None:
 
 
 def _result(
-    root: Path,
     name: str,
     expected: Expected,
     files: _Files,
     entries: Mapping[str, Mapping[str, Any]],
-    summary: Summary,
-    project: Path,
+    codebase: Codebase,
 ) -> Result:
     lock = files.locks.get(name)
     if lock is not None and is_locked(lock):
@@ -149,22 +175,13 @@ def _result(
         if name in files.errors:
             return Result(name, "failed", expected, message=files.errors[name])
         return Result(name, "waiting", expected)
-    path = f"{RESULTS}/{name}{RECORD_SUFFIX}"
-    entry = entries.get(path, {})
-    if "rule" not in entry:  # the ledger of an earlier version does not say
-        from replication.provenance.record import find_record
-
-        record = find_record(root / path)
-        if record is None:
-            return Result(name, "stale", expected)
-        entry = {"time": record.ended} | record.summary()
-    if entry["spec"] != expected.spec:
+    entry = entries.get(f"{RESULTS}/{name}{RECORD_SUFFIX}")
+    if entry is None or "rule" not in entry or entry["spec"] != expected.spec:
         return Result(name, "stale", expected)
-    is_stale = summary.has_changed(project, entry["rule"], entry["code"])
     seconds, cpu = entry["seconds"], entry["cpu_seconds"] or 0.0
     core_seconds = seconds if expected.gpu else max(seconds, cpu)
     ended = datetime.fromisoformat(entry["time"]).timestamp()
-    state: State = "stale" if is_stale else "done"
+    state: State = "done" if codebase.is_current(entry, expected.spec) else "stale"
     return Result(name, state, expected, seconds, core_seconds, ended)
 
 

@@ -267,7 +267,6 @@ class _Audit:
                 self._note_input_changed(record, f"{name} has changed since this was made")
 
     def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
-        checkout.note_infrastructure(record)
         spec, code = checkout.spec_differs(name, record), checkout.code_differs(record)
         states: dict[State, list[str]] = {
             "stale": [*spec, *code],

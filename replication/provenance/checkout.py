@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
 from isotropy.errors import IsotropyError
-from isotropy.files import sha256_file
-from replication.provenance.chain import cached_method, stem_of
-from replication.provenance.code import conda_packages, rule_sha256
-from replication.provenance.compare import shown, spec_differences
-from replication.provenance.environment import locked_versions
+from replication.provenance.chain import stem_of
+from replication.provenance.code import Codebase
+from replication.provenance.compare import changed_names, shown, spec_differences
+from replication.provenance.environment import PYPI_NAME, locked_versions, normalized_name
 from replication.provenance.record import Record
-from replication.provenance.syntax import file_digest
 from replication.spec import Spec
 
 LOCK = "requirements.lock"
@@ -53,6 +52,7 @@ class Checkout:
                 f"{project} is not a checkout, it has no rules/: give --project, or --digests-only"
             )
         self.project, self._expected = project, expected
+        self.codebase = Codebase(project)
         self.incomplete: list[str] = []
         self.changed_infrastructure: Counter[str] = Counter()
         self.locked = locked_versions(project)
@@ -86,22 +86,17 @@ class Checkout:
         ]
 
     def code_differs(self, record: Record) -> list[str]:
-        """List code files that differ from those that made a result, and the rule if it differs."""
-        changed = [
-            name for name, expected in record.code.files.items() if self._digest(name) != expected
-        ]
-        rule = self._rule(record.rule)
-        if rule is None:
-            changed.append(f"there is no rule {record.rule}")
-        elif rule != record.code.rule:
-            changed.append(f"the text of rule {record.rule}")
-        return changed
-
-    def note_infrastructure(self, record: Record) -> None:
-        """Count the files that a job wrote, for each infrastructure file that has changed."""
-        for name, expected in record.code.infrastructure.items():
-            if self._sha256(name) != expected:
-                self.changed_infrastructure[name] += len(record.outputs)
+        """List code files that differ from those that made a result, and the rule if it differs;
+        count the files that a job wrote for each infrastructure file that has changed.
+        """
+        try:
+            now = self.codebase.code(record.rule, *record.code.modules)
+        except (LookupError, IsotropyError) as error:
+            return [str(error)]
+        for name in changed_names(record.code.infrastructure, now.infrastructure):
+            self.changed_infrastructure[name] += len(record.outputs)
+        changed = changed_names(record.code.files, now.files)
+        return changed + [f"the text of rule {record.rule}"] * (now.rule != record.code.rule)
 
     def packages_differ(self, record: Record) -> list[str]:
         """List packages that had another version than in the lock file: name, version, locked
@@ -123,28 +118,20 @@ class Checkout:
                 "in the system's Python, neither in the rule's conda environment nor in the "
                 "locked one"
             ]
-        declared = self._conda_packages(record.rule)
+        declared = conda_packages(self.codebase, record.rule)
         missing_packages = [p for p in declared if p not in record.environment.packages]
         return [f"without {', '.join(missing_packages)}"] if missing_packages else []
 
-    @cached_method
-    def _conda_packages(self, rule: str) -> list[str]:
-        return conda_packages(self.project, rule)
 
-    @cached_method
-    def _digest(self, name: str) -> str | None:
-        """Digest a code file without comments and layout; None if missing or not valid Python."""
-        file = self.project / name
-        return file_digest(name, file.read_bytes()) if file.is_file() else None
-
-    @cached_method
-    def _sha256(self, name: str) -> str | None:
-        file = self.project / name
-        return sha256_file(file) if file.is_file() else None
-
-    @cached_method
-    def _rule(self, rule: str) -> str | None:
-        try:
-            return rule_sha256(self.project, rule)
-        except LookupError:
-            return None
+def conda_packages(codebase: Codebase, rule: str) -> list[str]:
+    """Return the distributions that the conda environment of a rule declares, by their PyPI names;
+    empty if there is no such rule or environment.
+    """
+    try:
+        match = re.search(r'^\s+"\.\./(envs/\w+\.yaml)"', codebase.rule(rule)[0], re.M)
+    except LookupError:
+        return []
+    file = codebase.project / match[1] if match else None
+    text = file.read_text("utf8") if file and file.is_file() else ""
+    names = re.findall(r"^\s+- ([A-Za-z0-9_.-]+)[=<>]", text, re.M)
+    return [PYPI_NAME.get(n, n) for n in map(normalized_name, names) if n not in ("python", "pip")]

@@ -14,7 +14,7 @@ from rocrate.rocrate import ROCrate
 
 from isotropy.files import RECORD_SUFFIX, RESULTS
 from replication.provenance.chain import stem_of
-from replication.provenance.code import script_of
+from replication.provenance.code import Codebase
 from replication.provenance.identity import File
 from replication.provenance.record import Record
 from replication.spec import canonical_json
@@ -59,10 +59,9 @@ class Crate:
         self._records = {stem_of(name): record for name, record in records.items()}
         self._paths, self._digests, self._published = files, digests, published
         self._citation = yaml.safe_load((project / "CITATION.cff").read_text("utf8"))
-        self._scripts = {
-            record.rule: script_of(project, record.rule).relative_to(project.resolve()).as_posix()
-            for record in records.values()
-        }
+        codebase, root = Codebase(project), project.resolve()
+        rules = {record.rule for record in records.values()}
+        self._scripts = {r: codebase.rule(r)[1].relative_to(root).as_posix() for r in sorted(rules)}
         self._crate = ROCrate(version="1.1")
         self._crate.metadata.extra_terms["sha256"] = "https://w3id.org/ro/terms/workflow-run#sha256"
         self._files: dict[str, Entity] = {}

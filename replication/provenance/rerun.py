@@ -21,7 +21,7 @@ from isotropy.files import sha256_file, write_json
 from replication.provenance.array_difference import TOLERANCE, deviations
 from replication.provenance.chain import Chain, stem_of
 from replication.provenance.checkout import ExpectedResults
-from replication.provenance.code import code_param, script_of
+from replication.provenance.code import Codebase
 from replication.provenance.compare import changed_names
 from replication.provenance.identity import digests
 from replication.provenance.record import Record, read_record
@@ -154,14 +154,14 @@ def _execute(
     folder: Path,
     name: str,
 ) -> Record:
-    log = f"results/logs/{stem_of(name)}.log"
+    log, codebase = f"results/logs/{stem_of(name)}.log", Codebase(project)
     # An input of a rule is one path or a list of paths; `Job` reads a list of one in the same way.
     job = {
-        "script": str(script_of(project, record.rule)),
+        "script": str(codebase.rule(record.rule)[1]),
         "rule": record.rule,
         "wildcards": record.wildcards,
         "spec": canonical_json(_spec(record, stem_of(name), expected, root, folder)),
-        "code": code_param(project, record.rule, *record.code.modules),
+        "code": codebase.code(record.rule, *record.code.modules).param(),
         "input": ordered_inputs(record),
         "output": {**record.output_names, "record": name},
         "log": log,

@@ -1,6 +1,5 @@
 """Digests of source text: modules by their syntax trees, rules by their tokens.
 
-
 Comments, docstrings, other bare strings, `pass` and layout are ignored, and nothing else. Digests
 are the same on every Python version from 3.11 on.
 """
@@ -20,20 +19,6 @@ SKIPPED = {"ctx", "kind", "type_comment", "type_ignores"}
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
 RULE = re.compile(r"^([ \t]*)(?:rule|checkpoint)\b[ \t]*(\w*):.*\n", re.M)
 NAME = re.compile(r"^\s+name:\s+f?\"([^\"]*)\"", re.M)
-
-
-def file_digest(name: str, data: bytes) -> str | None:
-    """Digest a project file: a module by its syntax tree, another file by its bytes.
-
-    Returns:
-        64 hex digits; None for a module that is not valid Python.
-    """
-    if not name.endswith(".py"):
-        return hashlib.sha256(data).hexdigest()
-    try:
-        return tree_digest(ast.parse(data))
-    except (SyntaxError, ValueError):
-        return None
 
 
 def tree_digest(tree: ast.Module) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from replication.spec import Spec, Strict
 
@@ -20,7 +22,7 @@ RunKind = Literal[
 ]
 """Kinds of runs that a table can be made from (`replication.tables.runs`)."""
 
-RunPart = Literal[
+RunTable = Literal[
     "steps", "layers", "points", "silhouettes", "pairs", "answers", "words", "dimensions"
 ]
 """Additional tables of a run, besides its main one."""
@@ -50,7 +52,7 @@ class TableSpec(Spec):
     """Runs that it is made from: a group in the paper's `study.py`."""
     kind: RunKind | None = None
     """Kind of these runs."""
-    part: RunPart | None = None
+    run_table: RunTable | None = None
     """Which table of a run, where it has several; null: its main one."""
     tables: list[str] = []
     """Tables that it is made from."""
@@ -60,6 +62,6 @@ class TableSpec(Spec):
     """Part of the paper's study that the table needs; without it there is no such table."""
     section: str
     """Section of the paper."""
-    caption: str
+    caption: Annotated[str, Field(min_length=1)]
     title: str | None = None
     """Heading on the paper's page; null: made from the name."""

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from replication.sources import clients
-
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 STATUS = {
@@ -154,7 +152,6 @@ def use(hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.01)
 
 
 def _tree_entry(name: str, data: bytes) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from replication.cli import app
 from replication.job import Job
-from replication.provenance.code import code_param
+from replication.provenance.code import Codebase
 from replication.spec import Spec
 
 RULE = "prepare_sentences"
@@ -44,7 +44,8 @@ def snakemake_object(
     return SimpleNamespace(
         rule=RULE,
         params=SimpleNamespace(
-            spec=NoteSpec(text=text).canonical(), code=code_param(project, RULE, *modules)
+            spec=NoteSpec(text=text).canonical(),
+            code=Codebase(project).code(RULE, *modules).param(),
         ),
         input=Named((inputs or {}).items()),
         output=Named(

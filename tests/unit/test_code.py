@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isotropy.errors import IsotropyError
-from replication.provenance.code import code_identity, code_param, load
+from replication.provenance.code import Codebase, load
 from replication.provenance.infrastructure import INFRASTRUCTURE
 
 SMALL = {
@@ -77,7 +77,7 @@ def edit(root: Path, name: str, old: str, new: str) -> None:
 def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
     """Also through packages, relative imports and imports inside functions, and modules imported by
     infrastructure, but not infrastructure itself."""
-    result = code_identity(small_checkout, "make")
+    result = Codebase(small_checkout).code("make")
     assert set(result.files) == {
         "scripts/make.py",
         "isotropy/__init__.py",
@@ -122,9 +122,11 @@ def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
 def test_rules_that_rerun_after_a_change(
     small_checkout: Path, name: str, old: str, new: str, reruns: set[str]
 ) -> None:
-    before = {rule: code_param(small_checkout, rule) for rule in ("make", "draw")}
+    before = {rule: Codebase(small_checkout).code(rule).param() for rule in ("make", "draw")}
     edit(small_checkout, name, old, new)
-    assert {rule for rule in before if code_param(small_checkout, rule) != before[rule]} == reruns
+    assert {
+        rule for rule in before if Codebase(small_checkout).code(rule).param() != before[rule]
+    } == reruns
 
 
 @pytest.mark.parametrize(
@@ -140,41 +142,41 @@ def test_rules_that_rerun_after_a_change(
 def test_code_parameter_depends_on_modules_loaded_by_name(
     small_checkout: Path, name: str, old: str, new: str, reruns: bool
 ) -> None:
-    before = code_param(small_checkout, "draw", TABLES)
-    assert before != code_param(small_checkout, "draw")
+    before = Codebase(small_checkout).code("draw", TABLES).param()
+    assert before != Codebase(small_checkout).code("draw").param()
     edit(small_checkout, name, old, new)
-    assert (code_param(small_checkout, "draw", TABLES) != before) == reruns
+    assert (Codebase(small_checkout).code("draw", TABLES).param() != before) == reruns
 
 
 def test_code_parameter_contains_module_names(small_checkout: Path) -> None:
-    result = code_identity(small_checkout, "draw", [TABLES])
+    result = Codebase(small_checkout).code("draw", TABLES)
     assert "replication/papers/one/tables.py" in result.files
     assert (
         result.param()
         == f"{result.digest()} {TABLES}"
-        == code_param(small_checkout, "draw", TABLES)
+        == Codebase(small_checkout).code("draw", TABLES).param()
     )
 
 
 @pytest.mark.parametrize(
     ("module", "kind"),
     [
-        ("replication.papers.two", "of isotropy"),
-        ("os.path", "of isotropy"),
+        ("replication.papers.two", "of the project"),
+        ("os.path", "of the project"),
         ("replication.job", "that can change results"),
     ],
 )
 def test_invalid_module_names_are_rejected(small_checkout: Path, module: str, kind: str) -> None:
     with pytest.raises(IsotropyError, match=f"expected a module {kind}, got '{module}'"):
-        code_identity(small_checkout, "draw", [module])
+        Codebase(small_checkout).code("draw", module)
 
 
 def test_syntax_error_names_the_file(small_checkout: Path) -> None:
     (small_checkout / "isotropy/metric.py").write_text("def score(:\n")
     with pytest.raises(IsotropyError, match=r"isotropy/metric.py is not valid Python: .*line 1"):
-        code_identity(small_checkout, "make")
+        Codebase(small_checkout).code("make")
     with pytest.raises(LookupError, match="no rule"):
-        code_identity(small_checkout, "no_such_rule")
+        Codebase(small_checkout).code("no_such_rule")
 
 
 def test_load_accepts_only_modules_of_the_rule() -> None:
@@ -196,7 +198,7 @@ def rules(root: Path) -> list[str]:
 
 
 def params(root: Path) -> dict[str, str]:
-    return {rule: code_param(root, rule) for rule in rules(root)}
+    return {rule: Codebase(root).code(rule).param() for rule in rules(root)}
 
 
 def test_results_import_only_listed_names_from_infrastructure(project: Path) -> None:
@@ -204,7 +206,7 @@ def test_results_import_only_listed_names_from_infrastructure(project: Path) -> 
     changes the content of outputs."""
     imported = set()
     for rule in rules(project):
-        for name in code_identity(project, rule).files:
+        for name in Codebase(project).code(rule).files:
             if name.endswith(".py"):
                 for node in ast.walk(ast.parse((project / name).read_text("utf8"))):
                     if isinstance(node, ast.ImportFrom) and node.module in INFRASTRUCTURE:
@@ -233,6 +235,6 @@ def test_results_import_only_listed_names_from_infrastructure(project: Path) -> 
 def test_no_result_depends_on_docstrings(project: Path) -> None:
     """Docstrings are not part of code digests. Those that are captions are part of specs."""
     for rule in rules(project):
-        for name in code_identity(project, rule).files:
+        for name in Codebase(project).code(rule).files:
             text = (project / name).read_text("utf8")
             assert not re.search(r"\b(__doc__|getdoc)\b", text), name

@@ -42,7 +42,7 @@ sys.meta_path.insert(0, Hide())
 for name in HIDDEN:
     sys.modules.pop(name, None)
 """
-RUN = f"{HIDE}\nfrom replication.cli import run\nrun()"
+RUN = f"{HIDE}\nfrom isotropy.cli import run\nrun()"
 NUMBERS = (
     f"{HIDE}\nimport json\nfrom tests.unit.test_core import numbers\nprint(json.dumps(numbers()))"
 )

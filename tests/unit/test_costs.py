@@ -67,12 +67,12 @@ def test_full_scale_study_needs_gpus(project: Path) -> None:
     assert result["tables"].gpu_hours == 0
 
 
-def test_study_for_one_gpu_takes_about_an_hour(project: Path, tmp_path: Path) -> None:
+def test_study_for_one_gpu_takes_a_few_hours(project: Path, tmp_path: Path) -> None:
     """Two jobs share the GPU, 16 cores do the rest."""
     files, mirror = ("mirror.yaml", "gpu.yaml"), {"mirror": str(tmp_path)}
     costs = estimate(project, *files, sources=mirror)
     total = totals(costs, costs.plan.stems())["all"]
-    assert 0.5 < total.gpu_hours < 3
+    assert 0.5 < total.gpu_hours < 5
     assert total.cpu_hours < 16
 
 

@@ -1,47 +1,42 @@
-"""Declarations of tables and figures: they are read without importing their modules, and errors
-name the place."""
+"""Declarations of tables and figures."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
+from types import ModuleType
 
 import pytest
+from pydantic import ValidationError
 
-from isotropy.errors import IsotropyError
 from replication.claims.read import claims_figures
-from replication.papers.declare import declared_tables
+from replication.papers.declare import declared, table
 from replication.papers.locations import package
 from replication.papers.registry import papers
-
-DOCUMENTED = '''
-@table("a", section="1")
-def first(t):
-    """What the table has,
-    in one paragraph.
-
-    What its columns mean.
-    """
-
-@table("b", section="1", caption="Another text.")
-def second(t):
-    """What the function does."""
-
-@table("c", section="1")
-def third(t): ...
-'''
+from replication.tables.spec import TableSpec
 
 
-def test_the_caption_is_the_first_paragraph_of_the_docstring(tmp_path: Path) -> None:
+def test_the_caption_is_the_first_paragraph_of_the_docstring() -> None:
     """Unless the decorator has one; without either the declaration is refused."""
-    module = tmp_path / "tables.py"
-    module.write_text(DOCUMENTED.partition('@table("c"')[0])
-    captions = [spec.caption for spec in declared_tables("p", module)]
-    assert captions == ["What the table has, in one paragraph.", "Another text."]
-    undocumented = tmp_path / "undocumented.py"
-    undocumented.write_text(DOCUMENTED)
-    with pytest.raises(IsotropyError, match="function third: caption: missing"):
-        declared_tables("p", undocumented)
+    module = ModuleType("replication.papers.p.tables")
+
+    def documented() -> None:
+        """What the table has,
+        in one paragraph.
+
+        What its columns mean.
+        """
+
+    def undocumented() -> None: ...
+
+    for function in (documented, undocumented):
+        function.__module__ = module.__name__
+    for name, caption in (("b", {"caption": "Another text."}), ("a", {})):
+        module.documented = table(name, section="1", **caption)(documented)  # type: ignore[attr-defined]
+    specs = declared(module, TableSpec)
+    assert [spec.id for spec in specs] == ["p/a", "p/b"]
+    assert [s.caption for s in specs] == ["What the table has, in one paragraph.", "Another text."]
+    with pytest.raises(ValidationError, match="caption"):
+        table("c", section="1")(undocumented)
 
 
 def test_every_declared_function_exists() -> None:

@@ -18,7 +18,7 @@ from replication.papers.locations import package
 from replication.papers.registry import KEYS
 from replication.plan.config import generated_files
 from replication.plan.page_spec import Kind
-from replication.provenance.code import code_identity
+from replication.provenance.code import Codebase
 from replication.provenance.environment import PYPI_NAME, locked_versions, normalized_name
 from replication.sources.formats import READERS, known_formats
 
@@ -31,9 +31,6 @@ CONDA_NAME = {
 }
 CONDA_NAME |= {"msgpack": "msgpack-python", "sklearn": "scikit-learn"}
 CONDA_NAME |= {"markdown_it": "markdown-it-py"}
-
-IMPORTED_BY_FILE_NAME = ["syntax"]
-"""The bundle verifier imports it as a file beside it, without an installed project."""
 
 
 def tracked(project: Path, *patterns: str) -> list[Path]:
@@ -95,7 +92,7 @@ def imported_files(project: Path, rule: str) -> list[str]:
     Protocols of papers are left out.
     """
     modules = [m for m in loaded_by_name(project, rule) if not m.endswith(".protocol")]
-    identity = code_identity(project, rule, modules)
+    identity = Codebase(project).code(rule, *modules)
     return sorted({*identity.sha256, *identity.infrastructure})
 
 
@@ -121,7 +118,7 @@ def test_conda_files_contain_the_imports_of_scripts(project: Path) -> None:
                     imported |= {a.name.split(".")[0] for a in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module:
                     imported.add(node.module.split(".")[0])
-        imported -= {"isotropy", *IMPORTED_BY_FILE_NAME}
+        imported -= {"isotropy", "replication"}
         needed = {CONDA_NAME.get(n, n) for n in imported - set(sys.stdlib_module_names)}
         missing = needed - set(conda_file(project / "envs" / env))
         assert not missing, f"rule {rule}: {env} lacks {missing}"

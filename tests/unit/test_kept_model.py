@@ -31,7 +31,7 @@ from replication.prepare.datasets import prepare_sentences
 from replication.prepare.spec import SentencesSpec
 from replication.prepare.table import Dataset, write_items
 from replication.provenance.audit import identify
-from replication.provenance.code import code_param
+from replication.provenance.code import Codebase
 from replication.provenance.record import read_record
 from replication.sources.own.models import entry_from_folder
 from tests.unit.factories import ISTAR, finetune_spec
@@ -80,7 +80,9 @@ def keep(project: Path, model: Path, task: str, method: Method) -> FinetuneFacts
     rule, writer = "finetune_and_keep_model", "replication.finetune.kept_model"
     snakemake = SimpleNamespace(
         rule=rule,
-        params=SimpleNamespace(spec=spec.canonical(), code=code_param(project, rule, writer)),
+        params=SimpleNamespace(
+            spec=spec.canonical(), code=Codebase(project).code(rule, writer).param()
+        ),
         input=Named({**sides, "model": "results/fetch/m"}.items()),
         output=Named((name, STEM + suffix) for name, suffix in suffixes.items()),
         log=["results/logs/a.log"],

@@ -44,13 +44,10 @@ def test_fetch_from_hub(hub: Hub, tmp_path: Path) -> None:
     assert (destination / "rt-polarity.pos").read_bytes() == POSITIVE
 
 
-@pytest.mark.parametrize("fault", ["unavailable", "truncate"])
-def test_failed_hub_transfers_are_retried(hub: Hub, tmp_path: Path, fault: str) -> None:
-    """5xx responses and broken connections are retried with back-off."""
-    hub.fault, hub.times = fault, 2
+def test_broken_hub_transfers_are_resumed(hub: Hub, tmp_path: Path) -> None:
+    hub.fault, hub.times = "truncate", 2
     *_, destination = run(source(HUB), tmp_path)
     assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
-    assert hub.requests >= 4
 
 
 def test_wrong_bytes_from_hub_are_an_error(hub: Hub, tmp_path: Path, folder: Path) -> None:
@@ -73,7 +70,6 @@ def test_hanging_hub_is_given_up(
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
-    monkeypatch.setattr(clients, "TRANSFER_SECONDS", 1.0)
     hub.fault, hub.times = "hang", 10**6
     started = time.monotonic()
     result, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from replication.plan.summary import Expected, summarize
 from rich.progress import Progress
 from typer.testing import CliRunner
 
@@ -22,9 +23,8 @@ from replication.locks import is_locked, lock_file
 from replication.plan.costs import CostModel, read_rates
 from replication.plan.progress import WorkProgress
 from replication.plan.status import PRIOR_SECONDS, STATES, Forecast, Result, measured_scale
-from replication.plan.summary import Expected, summarize
 from replication.prepare.spec import SentencesSpec
-from replication.provenance.code import code_param
+from replication.provenance.code import Codebase
 from replication.provenance.ledger import append_run
 from tests.unit.jobs import Named, snakemake_object
 
@@ -36,7 +36,7 @@ def prepare(project: Path, stem: str, changes: dict[str, Any] | None = None) -> 
     spec = study_plan(project, Path(), []).spec(stem).model_copy(update=changes)
     given = snakemake_object(project, stem)
     given.params.spec = spec.canonical()
-    given.params.code = code_param(project, given.rule)
+    given.params.code = Codebase(project).code(given.rule).param()
     given.output = Named({"record": f"results/{stem}.record.json"}.items())
     return Job(given, SentencesSpec)
 

@@ -94,7 +94,7 @@ class Cai2021(PaperStudy):
             window=min(self.window, extension.positions),
         )
 
-    def parts(self) -> list[str]:
+    def sections(self) -> list[str]:
         """Optional parts that this study has; tables of other parts are left out."""
         return ["variants"] if any(model.variants for model in self.models.values()) else []
 
@@ -132,7 +132,7 @@ def plan(study: Cai2021, context: Context) -> PaperPlan:
         for corpus in model.corpora
     ]
     groups = {"layers": list(layers), "vectors": list(vectors)}
-    return PaperPlan(layers | vectors, groups, frozenset(study.parts()), tokens)
+    return PaperPlan(layers | vectors, groups, frozenset(study.sections()), tokens)
 
 
 def _layer_spec(

@@ -335,7 +335,7 @@ def _without_variants(table: pd.DataFrame) -> pd.DataFrame:
     title="Silhouettes by number of clusters",
     runs="layers",
     kind="layer",
-    part="silhouettes",
+    run_table="silhouettes",
     section="4",
 )
 def silhouettes(runs: LayerRuns) -> pd.DataFrame:
@@ -347,7 +347,12 @@ def silhouettes(runs: LayerRuns) -> pd.DataFrame:
 
 
 @table(
-    "points", title="Tokens in a plane", runs="layers", kind="layer", part="points", section="4, 5"
+    "points",
+    title="Tokens in a plane",
+    runs="layers",
+    kind="layer",
+    run_table="points",
+    section="4, 5",
 )
 def points(runs: LayerRuns) -> pd.DataFrame:
     """A part of the tokens of each layer on principal components of the whole and of the largest

@@ -121,7 +121,7 @@ class Ethayarajh2019(PaperStudy):
         units = dict.fromkeys([*self.units, *(model.unit for model in models.values())])
         return self.changed(texts=texts, models=models, units=list(units))
 
-    def parts(self) -> list[str]:
+    def sections(self) -> list[str]:
         """Optional parts that this study has; tables of other parts are left out."""
         return ["benchmarks"] if self.benchmarks is not None else []
 
@@ -168,7 +168,7 @@ def plan(study: Ethayarajh2019, context: Context) -> PaperPlan:
         }
     tokens = [TokenLayers(d, m.model, m.layers, None) for m in study.measured() for d in m.datasets]
     groups = {"layers": list(layers), "static": list(static)}
-    return PaperPlan(layers | static, groups, frozenset(study.parts()), tokens)
+    return PaperPlan(layers | static, groups, frozenset(study.sections()), tokens)
 
 
 def _sentence_inputs(measured: Measured) -> dict[str, list[str]]:

@@ -256,7 +256,7 @@ def _rho_difference(
     title="Function words",
     runs="layers",
     kind="contexts",
-    part="words",
+    run_table="words",
     section="4.2",
 )
 def stop_words(runs: LayerRuns) -> pd.DataFrame:
@@ -338,7 +338,7 @@ def layers(runs: LayerRuns) -> pd.DataFrame:
     title="Dimensions that contribute most to the mean cosine",
     runs="layers",
     kind="contexts",
-    part="dimensions",
+    run_table="dimensions",
     section="Timkey & van Schijndel (2021)",
 )
 def dimensions(runs: LayerRuns) -> pd.DataFrame:

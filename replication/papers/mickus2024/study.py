@@ -320,7 +320,7 @@ def plan(study: Mickus2024, context: Context) -> PaperPlan:
             stem = f"optimize/mickus2024/{name}/seed{seed}"
             results[stem] = Result(partial(_spec, name, run, seed, context), inputs)
             groups.setdefault(run.group, []).append(stem)
-    return PaperPlan(results, groups, parts=frozenset(groups))
+    return PaperPlan(results, groups, sections=frozenset(groups))
 
 
 def _spec(name: str, run: Trajectory, seed: int, context: Context) -> OptimizeSpec:

@@ -349,7 +349,7 @@ class Rajaee2021(PaperStudy):
             and len(measurement.methods) > 1
         )
 
-    def parts(self) -> list[str]:
+    def sections(self) -> list[str]:
         """Optional parts that this study has; tables and figures of other parts are left out."""
         present = {
             "plotted": any(measurement.plotted for measurement in self.measured().values()),
@@ -438,7 +438,7 @@ def plan(study: Rajaee2021, context: Context) -> PaperPlan:
         results |= finetune.results(KEY, study.finetuning, runs, context)
         groups["clustered"] = finetune.stems(KEY, runs, study.finetuning.seeds)
         groups["kept"] = finetune.stems(KEY, study.finetuning.kept_runs(), study.finetuning.seeds)
-    return PaperPlan(results, groups, frozenset(study.parts()), _token_layers(study))
+    return PaperPlan(results, groups, frozenset(study.sections()), _token_layers(study))
 
 
 def _stem(measurement: Measurement) -> str:

@@ -268,7 +268,7 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     tables=["cls_layers"],
     runs="clustered",
     kind="finetuned",
-    part="points",
+    run_table="points",
     published=True,
     needs="finetuning",
     section="slides, fine-tuning",
@@ -496,7 +496,7 @@ def directions(measurements: pd.DataFrame) -> pd.DataFrame:
     title="Gains in similarity",
     runs="similarity",
     kind="similarity",
-    part="pairs",
+    run_table="pairs",
     section="4.1",
 )
 def directions_similarity(runs: MeasuredRuns) -> pd.DataFrame:
@@ -547,7 +547,7 @@ def _gains(pairs: pd.DataFrame) -> dict[str, float]:
     tables=["convergence"],
     runs="classification",
     kind="classified",
-    part="answers",
+    run_table="answers",
     needs="classification",
     section="4.2",
 )
@@ -654,7 +654,7 @@ def measurements(runs: MeasuredRuns) -> pd.DataFrame:
     title="Tokens in a plane, before and after",
     runs="plotted",
     kind="similarity",
-    part="points",
+    run_table="points",
     needs="plotted",
     section="slides; Figures 1 and 2",
 )
@@ -689,7 +689,7 @@ def convergence(runs: ClassifiedRuns) -> pd.DataFrame:
     title="First tokens by layer",
     runs="clustered",
     kind="finetuned",
-    part="layers",
+    run_table="layers",
     needs="finetuning",
     section="slides, fine-tuning analysis",
 )

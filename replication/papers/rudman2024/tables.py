@@ -83,7 +83,7 @@ def table1(table: pd.DataFrame) -> pd.DataFrame:
     tables=["runs"],
     runs="finetune",
     kind="finetuned",
-    part="points",
+    run_table="points",
     section="poster, Figure 6",
 )
 def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
@@ -355,7 +355,7 @@ def shrinkage(table: pd.DataFrame) -> pd.DataFrame:
     title="Post-processing",
     runs="finetune",
     kind="finetuned",
-    part="layers",
+    run_table="layers",
     section="2",
 )
 def post_processing(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -607,7 +607,7 @@ def _correlation(
     title="Every fine-tuned model",
     runs="finetune",
     kind="finetuned",
-    part="layers",
+    run_table="layers",
     section="4",
 )
 def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -638,7 +638,7 @@ def runs(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     title="Every fine-tuned model by layer",
     runs="finetune",
     kind="finetuned",
-    part="layers",
+    run_table="layers",
     section="5",
 )
 def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -651,7 +651,7 @@ def layers(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     title="Mean activations of the last layer",
     runs="shown",
     kind="finetuned",
-    part="layers",
+    run_table="layers",
     section="poster, Figure 1",
 )
 def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
@@ -672,7 +672,7 @@ def activations(fine_tuned: FineTunedRuns) -> pd.DataFrame:
     title="Sentence embeddings in a plane",
     runs="shown",
     kind="finetuned",
-    part="points",
+    run_table="points",
     section="poster, Figures 2 and 3",
 )
 def points(fine_tuned: FineTunedRuns) -> pd.DataFrame:
