@@ -1,22 +1,14 @@
-"""Read YAML files of entries, in which duplicate keys are errors, and expand templates of entries.
-
-A template is an entry with the key `each`: a list of items, or a mapping of names to lists of
-values, where every combination of values is an item. It expands to one entry per item, in which the
-item's values replace the names in braces.
-"""
+"""Read YAML files, in which duplicate keys are errors."""
 
 from __future__ import annotations
 
-import re
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from isotropy.errors import IsotropyError, format_value, suggest
+from isotropy.errors import IsotropyError
 
-_PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 MAX_LEVELS = 50
 MANY = 5000
 """So many lists and mappings could be nested too deeply for libyaml."""
@@ -93,64 +85,3 @@ def is_nested_deeper(value: Any, max_levels: int = MAX_LEVELS) -> bool:
         if not level:
             return False
     return True
-
-
-def expand_template(entry: Any) -> list[tuple[dict[str, Any], Any]]:
-    """Expand a template: return for each item its values and the entry to `fill` with them. An
-    entry that is not a template is returned alone, without values.
-
-    Raises:
-        ValueError: `each` is neither a list of mappings nor a mapping of lists.
-
-    Examples:
-        >>> expand_template({"id": "{a}-{b}", "each": {"a": [1, 2], "b": ["x"]}})
-        [({'a': 1, 'b': 'x'}, {'id': '{a}-{b}'}), ({'a': 2, 'b': 'x'}, {'id': '{a}-{b}'})]
-    """
-    if not isinstance(entry, dict) or "each" not in entry:
-        return [({}, entry)]
-    items = entry["each"]
-    if isinstance(items, dict) and all(isinstance(values, list) for values in items.values()):
-        items = [
-            dict(zip(items, combination, strict=True)) for combination in product(*items.values())
-        ]
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ValueError("each: expected a list of mappings, or a mapping of names to lists")
-    template = {key: value for key, value in entry.items() if key != "each"}
-    return [(item, template) for item in items]
-
-
-def fill(value: Any, values: dict[str, Any]) -> Any:
-    """Replace names in braces by their values, anywhere in an entry. A text that consists of one
-    name in braces becomes the value itself, of any type. Without values nothing is replaced.
-
-    Raises:
-        ValueError: a name in braces has no value.
-
-    Examples:
-        >>> fill({"title": "GLUE {task}", "rows": "{rows}"}, {"task": "rte", "rows": 277})
-        {'title': 'GLUE rte', 'rows': 277}
-    """
-    if isinstance(value, dict):
-        return {_fill_key(key, values): fill(inner, values) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [fill(inner, values) for inner in value]
-    if not isinstance(value, str) or not values:
-        return value
-    if (name_match := _PLACEHOLDER.fullmatch(value)) is not None:
-        return _look_up(name_match[1], values)
-    return _PLACEHOLDER.sub(lambda match: str(_look_up(match[1], values)), value)
-
-
-def _fill_key(key: Any, values: dict[str, Any]) -> Any:
-    filled = fill(key, values)
-    if isinstance(filled, dict | list):
-        raise ValueError(
-            f"each: expected a text or number for the key {key!r}, got {format_value(filled)}"
-        )
-    return filled
-
-
-def _look_up(name: str, values: dict[str, Any]) -> Any:
-    if name not in values:
-        raise ValueError(f"each: an item has no {name!r}: {suggest(name, values)}")
-    return values[name]

@@ -1,26 +1,32 @@
 """Read the claims of a paper.
 
 `claims.yaml` in its folder has one entry per claim, or one template for claims that differ in a
-few words (`replication.templates`). A published number is given in the entry, or looked up in the
+few words: an entry with the key `each`, a list of items, or a mapping of names to lists of values,
+where every combination of values is an item. It expands to one entry per item, in which the item's
+values replace the names in braces. A published number is given in the entry, or looked up in the
 paper's `published.csv`; `{printed}` in a statement is replaced by this number.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from importlib import import_module
+from itertools import product
 from typing import Any
 
 from pydantic import ValidationError
 
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError, format_value, suggest
 from replication.claims.spec import Claim, Statement
 from replication.figures.spec import FigureSpec
 from replication.papers.declare import declared
 from replication.papers.registry import Paper
 from replication.spec import first_mistake
 from replication.tables.spec import PublishedNumber
-from replication.templates import expand_template, fill, read_yaml
+from replication.templates import read_yaml
+
+_PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 def claims_figures() -> tuple[FigureSpec, ...]:
@@ -115,3 +121,64 @@ def matching_rows(keys: dict[str, Any], numbers: list[PublishedNumber]) -> list[
     """Return the published numbers whose columns have the given values; `log10` is ignored."""
     wanted = {key: value for key, value in keys.items() if key != "log10"}
     return [n for n in numbers if all(getattr(n, k, None) == v for k, v in wanted.items())]
+
+
+def expand_template(entry: Any) -> list[tuple[dict[str, Any], Any]]:
+    """Expand a template: return for each item its values and the entry to `fill` with them. An
+    entry that is not a template is returned alone, without values.
+
+    Raises:
+        ValueError: `each` is neither a list of mappings nor a mapping of lists.
+
+    Examples:
+        >>> expand_template({"id": "{a}-{b}", "each": {"a": [1, 2], "b": ["x"]}})
+        [({'a': 1, 'b': 'x'}, {'id': '{a}-{b}'}), ({'a': 2, 'b': 'x'}, {'id': '{a}-{b}'})]
+    """
+    if not isinstance(entry, dict) or "each" not in entry:
+        return [({}, entry)]
+    items = entry["each"]
+    if isinstance(items, dict) and all(isinstance(values, list) for values in items.values()):
+        items = [
+            dict(zip(items, combination, strict=True)) for combination in product(*items.values())
+        ]
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ValueError("each: expected a list of mappings, or a mapping of names to lists")
+    template = {key: value for key, value in entry.items() if key != "each"}
+    return [(item, template) for item in items]
+
+
+def fill(value: Any, values: dict[str, Any]) -> Any:
+    """Replace names in braces by their values, anywhere in an entry. A text that consists of one
+    name in braces becomes the value itself, of any type. Without values nothing is replaced.
+
+    Raises:
+        ValueError: a name in braces has no value.
+
+    Examples:
+        >>> fill({"title": "GLUE {task}", "rows": "{rows}"}, {"task": "rte", "rows": 277})
+        {'title': 'GLUE rte', 'rows': 277}
+    """
+    if isinstance(value, dict):
+        return {_fill_key(key, values): fill(inner, values) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [fill(inner, values) for inner in value]
+    if not isinstance(value, str) or not values:
+        return value
+    if (name_match := _PLACEHOLDER.fullmatch(value)) is not None:
+        return _look_up(name_match[1], values)
+    return _PLACEHOLDER.sub(lambda match: str(_look_up(match[1], values)), value)
+
+
+def _fill_key(key: Any, values: dict[str, Any]) -> Any:
+    filled = fill(key, values)
+    if isinstance(filled, dict | list):
+        raise ValueError(
+            f"each: expected a text or number for the key {key!r}, got {format_value(filled)}"
+        )
+    return filled
+
+
+def _look_up(name: str, values: dict[str, Any]) -> Any:
+    if name not in values:
+        raise ValueError(f"each: an item has no {name!r}: {suggest(name, values)}")
+    return values[name]

@@ -1,35 +1,39 @@
 """The source registry: every model, data set, file of vectors and lexicon that a study can name.
 
-The entries are data: `config/sources/*.yaml`, a file per kind, each with `sources` (by id) and
-`citations` (by key); and a user's own in `config/local/sources.yaml`, each with its `kind`.
-`entries` says what an entry may leave out, `replication.templates` how a template of
-entries is written once.
+The entries are data, in `config/sources/*.yaml`: by id, the fields of `Source`, and the `size` that
+costs are estimated from. A user's own are in `config/local/sources.yaml`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
-from isotropy.errors import IsotropyError, format_value
-from replication.sources.entries import EntryError, parse_control, parse_source
+from pydantic import StringConstraints, TypeAdapter, ValidationError
+
+from isotropy.errors import IsotropyError
 from replication.sources.sizes import Size
 from replication.sources.spec import Source, Tier
-from replication.spec import Strict
-from replication.templates import expand_template, fill, read_yaml
+from replication.spec import Strict, first_mistake
+from replication.templates import read_yaml
 
-__all__ = ["FILES", "Registry", "Source", "Tier", "load_registry"]
+__all__ = ["Registry", "Source", "Tier", "load_registry", "parse_entries"]
 
-FILES = {"models": "model", "datasets": "dataset", "vectors": "vectors", "lexicons": "lexicon"}
-"""Files of the registry, without `.yaml`, and the kind of their entries."""
 LOCAL = "local/sources.yaml"
-"""A user's own entries, of all kinds, beside the registry's folder: `isotropy sources add` writes
-them, and git ignores them."""
-
-NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+"""A user's own entries beside the registry's folder: `isotropy sources add` writes them, and git
+ignores them."""
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 """Pattern of the ids of sources, which become parts of paths."""
+
+
+class Entry(Source):
+    """A source and its size, which is in no spec: correcting it makes no job run again."""
+
+    size: Size | None = None
+
+    def source(self) -> Source:
+        """Return the source without its size."""
+        return Source.model_construct(**{f: getattr(self, f) for f in Source.model_fields})
 
 
 class Registry(Strict):
@@ -37,109 +41,38 @@ class Registry(Strict):
 
     sources: dict[str, Source]
     sizes: dict[str, Size] = {}
-    """Sizes of sources, where the entry states one. They are in no spec, so that correcting a size
-    makes no job run again."""
 
 
-class _Entry(NamedTuple):
-    file: Path
-    id: str
-    value: Any
+_ENTRIES: TypeAdapter[dict[str, Entry]] = TypeAdapter(
+    dict[Annotated[str, StringConstraints(pattern=NAME)], Entry]
+)
 
 
 def load_registry(folder: Path) -> Registry:
     """Read and validate the registry's files.
 
     Raises:
-        IsotropyError: a missing folder or file, invalid YAML, a duplicate id, or an invalid entry;
-            the message names the file, the entry and the field.
+        IsotropyError: no file, invalid YAML, an id in two files, or an invalid entry, with its path
+            and value.
     """
-    files = {path: _sections(path) for path in _files(folder)}
-    citations = _citations(files)
-    sources: dict[str, Source] = {}
-    sizes: dict[str, Size] = {}
-    places: dict[str, Path] = {}
-    controls: list[_Entry] = []
-    for entry in _entries(files):
-        if entry.id in places:
-            raise _error(entry.file, entry.id, f"duplicate entry, also in {places[entry.id]}")
-        if not re.fullmatch(NAME, entry.id):
-            raise _error(entry.file, entry.id, "expected an id of letters, digits, - and _")
-        places[entry.id] = entry.file
-        if isinstance(entry.value, dict) and "random" in entry.value:
-            controls.append(entry)
-            continue
-        try:
-            kind = FILES.get(entry.file.stem) if entry.file.parent == folder else None
-            sources[entry.id], size = parse_source(kind, entry.value, citations)
-        except EntryError as error:
-            raise _error(entry.file, entry.id, str(error), error.field) from error
-        if size is not None:
-            sizes[entry.id] = size
-    for entry in controls:
-        try:
-            like, sources[entry.id] = parse_control(entry.value, sources)
-        except EntryError as error:
-            raise _error(entry.file, entry.id, str(error), error.field) from error
-        if like in sizes:
-            sizes[entry.id] = sizes[like]
-    return Registry(sources=sources, sizes=sizes)
+    entries: dict[str, Entry] = {}
+    local = folder.parent / LOCAL
+    for file in [*sorted(folder.glob("*.yaml")), *([local] if local.is_file() else [])]:
+        new = parse_entries(file, read_yaml(file))
+        if both := sorted(entries.keys() & new):
+            raise IsotropyError(f"{file}: {both[0]}: another file has this id, too")
+        entries |= new
+    if not entries:
+        raise IsotropyError(f"{folder} has no sources: expected models.yaml, datasets.yaml, …")
+    return Registry(
+        sources={name: entry.source() for name, entry in entries.items()},
+        sizes={name: entry.size for name, entry in entries.items() if entry.size is not None},
+    )
 
 
-def _error(file: Path, entry: str, message: str, field: str = "") -> IsotropyError:
-    """An error in the registry, with its file, entry and field."""
-    return IsotropyError(f"source registry {file}: {entry}{'.' * bool(field)}{field}: {message}")
-
-
-def _files(folder: Path) -> list[Path]:
-    """The registry's files in a folder, in the order of `FILES`."""
-    expected = ", ".join(f"{stem}.yaml" for stem in FILES)
-    paths = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    unknown = sorted(set(paths) - set(FILES))
-    if unknown or not paths:
-        got = f"{unknown[0]}.yaml" if unknown else "no such file"
-        raise IsotropyError(f"source registry {folder}: expected files {expected}, got {got}")
-    local_file = folder.parent / LOCAL
-    return [
-        *(paths[stem] for stem in FILES if stem in paths),
-        *([local_file] if local_file.is_file() else []),
-    ]
-
-
-def _sections(path: Path) -> dict[str, dict[Any, Any]]:
-    """The sections of a file: `sources` and `citations`."""
+def parse_entries(file: Path, content: Any) -> dict[str, Entry]:
+    """Validate the content of one of the registry's files."""
     try:
-        data = read_yaml(path)
-    except IsotropyError as error:
-        raise IsotropyError(f"source registry {error}") from error
-    data = {} if data is None and path.name == Path(LOCAL).name else data
-    if not isinstance(data, dict) or not set(data) <= {"sources", "citations"}:
-        raise IsotropyError(f"source registry {path}: expected the keys sources and citations")
-    for key, section in data.items():
-        if not isinstance(section, dict):
-            raise _error(path, key, f"expected a mapping, got {format_value(section)}")
-    return data
-
-
-def _citations(files: dict[Path, dict[str, dict[Any, Any]]]) -> dict[str, str]:
-    """The citations of all files, by key."""
-    citations: dict[str, str] = {}
-    for path, sections in files.items():
-        for key, text in sections.get("citations", {}).items():
-            if key in citations:
-                raise _error(path, f"citations.{key}", "duplicate key, also in another file")
-            if not isinstance(text, str):
-                raise _error(path, f"citations.{key}", f"expected text, got {format_value(text)}")
-            citations[key] = text
-    return citations
-
-
-def _entries(files: dict[Path, dict[str, dict[Any, Any]]]) -> Iterator[_Entry]:
-    """All entries; families (`replication.templates`) are expanded."""
-    for path, sections in files.items():
-        for template, value in sections.get("sources", {}).items():
-            try:
-                for values, entry in expand_template(value):
-                    yield _Entry(path, str(fill(template, values)), fill(entry, values))
-            except ValueError as error:
-                raise _error(path, template, str(error)) from error
+        return _ENTRIES.validate_python({} if content is None else content)
+    except ValidationError as error:
+        raise IsotropyError(f"{file}: {first_mistake(error, Entry)}") from error

@@ -52,7 +52,8 @@ def add_source(project: Path, request: AddRequest) -> list[str]:
     registry = load_registry(project / REGISTRY)
     name, new_entry, cite = _make_entry(registry, request)
     file = entry.local_file(project / REGISTRY)
-    entry.add(file, registry, name, new_entry.entry, cite, replace=request.replace)
+    fields = new_entry.entry | {"citation": cite}
+    entry.add(file, registry, name, fields, replace=request.replace)
     return [
         f"{file}: added {name}",
         *(f"  {line}" for line in new_entry.about),

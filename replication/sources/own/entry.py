@@ -8,10 +8,9 @@ from typing import Any
 
 import yaml
 
-from isotropy.errors import IsotropyError, format_value
+from isotropy.errors import IsotropyError
 from isotropy.files import atomic
-from replication.sources.entries import EntryError, parse_source
-from replication.sources.registry import LOCAL, NAME, Registry
+from replication.sources.registry import LOCAL, NAME, Registry, parse_entries
 from replication.templates import read_yaml
 
 HEADER = "# Your own sources, written by `isotropy sources add`; git ignores this file.\n"
@@ -40,47 +39,27 @@ def plain_name(text: str) -> str:
     return re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9_-]+", "-", text)).strip("-_")
 
 
-def add(
-    file: Path, registry: Registry, name: str, entry: dict[str, Any], cite: str, *, replace: bool
-) -> None:
+def add(file: Path, registry: Registry, name: str, entry: dict[str, Any], *, replace: bool) -> None:
     """Validate an entry as the registry does, and write it.
 
     Args:
         file: the user's own file.
         registry: all existing entries.
         name: id of the entry.
-        entry: its fields, without the citation.
-        cite: what to cite.
+        entry: its fields.
         replace: whether it may replace one of the user's own entries.
 
     Raises:
-        IsotropyError: the name is taken, or the entry is invalid.
+        IsotropyError: the name is taken, or an entry is invalid.
     """
-    sections = _read(file)
-    if name in registry.sources and name not in sections["sources"]:
+    entries = (read_yaml(file) if file.is_file() else None) or {}
+    parse_entries(file, entries)
+    if name in registry.sources and name not in entries:
         raise IsotropyError(f"the registry has a source {name!r}: choose another with --name")
-    if name in sections["sources"] and not replace:
+    if name in entries and not replace:
         raise IsotropyError(f"{file} has {name!r}: add --replace, or choose another with --name")
-    key = f"own-{name}"
-    cited = {**entry, "citation": key}
-    try:
-        parse_source(None, cited, {key: cite})
-    except EntryError as error:
-        raise IsotropyError(f"{name}.{error.field}: {error}") from error
-    sections["sources"][name], sections["citations"][key] = cited, cite
-    text = HEADER + yaml.safe_dump(sections, sort_keys=False, allow_unicode=True, width=100)
+    entries[name] = entry
+    parse_entries(file, entries)
+    text = HEADER + yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=100)
     with atomic(file) as temporary:
         temporary.write_text(text, "utf8")
-
-
-def _read(file: Path) -> dict[str, dict[str, Any]]:
-    """Sections of the user's file; empty ones where there is no file."""
-    data = read_yaml(file) if file.is_file() else None
-    data = {} if data is None else data
-    if not isinstance(data, dict) or not all(
-        isinstance(section, dict) for section in data.values()
-    ):
-        raise IsotropyError(
-            f"{file}: expected the keys sources and citations, got {format_value(data)}"
-        )
-    return {key: dict(data.get(key) or {}) for key in ("sources", "citations")}

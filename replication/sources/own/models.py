@@ -42,7 +42,12 @@ def entry_from_folder(
     files = _required_files(str(folder), names)
     digests = {file: sha256_file(transformer / file) for file in files}
     size = sum((transformer / file).stat().st_size for file in files)
-    origin = {"type": "file", "folder": str(transformer.resolve()), "files": files}
+    origin = {
+        "type": "file",
+        "content": "weights",
+        "folder": str(transformer.resolve()),
+        "files": {file: file for file in files},
+    }
     new = _make_entry(name, layout, digests, size, origin, pooling, licence or "not stated")
     _run(name, transformer, new.entry)
     return new
@@ -112,10 +117,11 @@ def entry_from_hub(
     size = sum(repository.files[prefix + file].size for file in files)
     origin = {
         "type": "hub",
+        "content": "weights",
         "repo": repository.id,
+        "repo_type": "model",
         "revision": repository.revision,
         "files": {file: prefix + file for file in files},
-        "mirror": False,
     }
     stated_licence = licence or repository.licence or "not stated"
     return _make_entry(name, layout, digests, size, origin, pooling, stated_licence)
@@ -164,7 +170,7 @@ def _make_entry(
         sizes["causal"] = True
     if (positions := _positions(config)) < DEFAULT_MAX_LENGTH:
         sizes["positions"] = positions
-    content = {"status": "stand-in", "title": name, "expect": {"files": dict(digests)}}
+    content = {"status": "stand-in", "title": name, "files": dict(digests)}
     entry = {
         "kind": "model",
         "licence": licence,

@@ -56,6 +56,7 @@ def entry_from_file(path: Path, name: str, fields: Fields, licence: str | None) 
     payload = _payload_name(path)
     origin = {
         "type": "file",
+        "content": "file",
         "folder": str(path.resolve().parent),
         "files": {payload: path.resolve().name},
     }
@@ -84,10 +85,11 @@ def entry_from_hub(
     path = repository.folder([file]) / file
     origin = {
         "type": "hub",
+        "content": "file",
         "repo": repository.id,
+        "repo_type": "dataset",
         "revision": repository.revision,
         "files": {_payload_name(path): file},
-        "mirror": False,
     }
     new_entry = _make_entry(
         path, name, fields, origin, licence or repository.licence or "not stated"
@@ -145,7 +147,7 @@ def _make_entry(
         "content_sha256": content_sha256(rows),
     }
     content_fields = content.model_dump(exclude_defaults=True, exclude={"status", "title"})
-    content_fields |= {"label_field": fields.label, "expect": facts}
+    content_fields |= {"label_field": fields.label, **facts}
     entry = {
         "kind": "corpus" if fields.label is None else "dataset",
         "licence": licence,
