@@ -12,10 +12,9 @@ for paper in PLAN.papers_with("figures"):
         input:
             batch_inputs(f"figures/{paper}"),
         output:
+            **PLAN.text_files(f"figures/{paper}"),
             pdf=PLAN.files(f"figures/{paper}", ".pdf"),
             svg=report_outputs(f"figures/{paper}", ".svg"),
-            note=PLAN.files(f"figures/{paper}", ".txt"),
-            values=PLAN.value_files(f"figures/{paper}"),
             png=PLAN.files(f"figures/{paper}", ".png"),
             record=PLAN.files(f"figures/{paper}", ".record.json"),
         log:

@@ -165,8 +165,8 @@ def fill(value: Any, values: dict[str, Any]) -> Any:
     if not isinstance(value, str) or not values:
         return value
     if (name_match := _PLACEHOLDER.fullmatch(value)) is not None:
-        return _look_up(name_match[1], values)
-    return _PLACEHOLDER.sub(lambda match: str(_look_up(match[1], values)), value)
+        return _value_of(name_match[1], values)
+    return _PLACEHOLDER.sub(lambda match: str(_value_of(match[1], values)), value)
 
 
 def _fill_key(key: Any, values: dict[str, Any]) -> Any:
@@ -178,7 +178,7 @@ def _fill_key(key: Any, values: dict[str, Any]) -> Any:
     return filled
 
 
-def _look_up(name: str, values: dict[str, Any]) -> Any:
+def _value_of(name: str, values: dict[str, Any]) -> Any:
     if name not in values:
         raise ValueError(f"each: an item has no {name!r}: {suggest(name, values)}")
     return values[name]

@@ -291,12 +291,13 @@ class Plan:
         """List the files with a suffix that one job makes in a folder of the results."""
         return [f"{RESULTS}/{stem}{suffix}" for stem in self.batch(folder)]
 
-    def value_files(self, folder: str) -> list[str]:
-        """List the scripts with the values of those figures of a folder that readers can
-        explore.
+    def text_files(self, folder: str) -> dict[str, list[str]]:
+        """Return the notes on the figures in a folder, and the scripts with the values of those
+        that readers can explore, by the names of these outputs.
         """
-        stems = [stem for stem in self.batch(folder) if self.figures[stem[8:]].interactive]
-        return [f"{RESULTS}/{stem}.js" for stem in stems]
+        explored = [stem for stem in self.batch(folder) if self.figures[stem[8:]].interactive]
+        values = [f"{RESULTS}/{stem}.js" for stem in explored]
+        return {"note": self.files(folder, ".txt"), "values": values}
 
     def report_files(self, suffix: str) -> list[str]:
         """List the files with a suffix of the papers' reports."""

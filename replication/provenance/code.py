@@ -77,7 +77,8 @@ class Codebase:
             setattr(self, name, cache(getattr(self, name)))
 
     def code(self, rule: str, *modules: str) -> Code:
-        """Find and digest the code of a rule, whose script loads modules by name (`load`).
+        """Find and digest the code of a rule, whose script loads modules by name (`load`), or what
+        a module registers under a name by a decorator (`MODULE:NAME`).
 
         Raises:
             LookupError: there is no such rule, or it has no script.
@@ -85,17 +86,24 @@ class Codebase:
         """
         text, script = self.rule(rule)
         waiting, files = [script], set[Path]()
+        registered: dict[Path | None, set[str]] = {}
         for module in modules:
-            if module in INFRASTRUCTURE or self._file(module) is None:
+            name, _, part = module.partition(":")
+            if name in INFRASTRUCTURE or (file := self._file(name)) is None:
                 raise IsotropyError(f"expected a module that can change results, got {module!r}")
-            waiting += self._module(module)
+            waiting += self._module(name)
+            if part:
+                registered.setdefault(file, set()).add(part)
         while waiting:
             if (file := waiting.pop()) not in files:
                 files |= {file, *self._templates(file)}
                 waiting += self._imports(file)
         infrastructure = {*map(self._file, INFRASTRUCTURE)} & files
         return Code(
-            files={self._name(f): self._digest(f) for f in sorted(files - infrastructure)},
+            files={
+                self._name(f): self._digest(f, frozenset(registered.get(f, ())))
+                for f in sorted(files - infrastructure)
+            },
             sha256={self._name(f): self._sha256(f) for f in sorted(files - infrastructure)},
             infrastructure={self._name(f): self._sha256(f) for f in sorted(infrastructure)},
             rule=rule_digest(text),
@@ -177,8 +185,11 @@ class Codebase:
     def _templates(self, file: Path) -> list[Path]:
         return [p for p in file.parent.glob(f"{file.stem}.*") if p.suffix in TEMPLATES]
 
-    def _digest(self, file: Path) -> str:
-        return tree_digest(_tree(file)) if file.suffix == ".py" else sha256_file(file)
+    def _digest(self, file: Path, registered: frozenset[str]) -> str:
+        if file.suffix != ".py":
+            return sha256_file(file)
+        tree = _tree(file)
+        return tree_digest(_without_others(tree, registered) if registered else tree)
 
     def _sha256(self, file: Path) -> str:
         return sha256_file(file)
@@ -195,6 +206,18 @@ def load(name: str, modules: Iterable[str]) -> Any:
     if len(matches) != 1:
         raise IsotropyError(f"expected one module {name} in the rule's code, got {[*modules]}")
     return import_module(matches[0])
+
+
+def _without_others(tree: ast.Module, registered: frozenset[str]) -> ast.Module:
+    """Leave out functions that decorators register under other names only."""
+
+    def names(node: ast.stmt) -> set[Any]:
+        decorators = getattr(node, "decorator_list", [])
+        nodes = (inner for decorator in decorators for inner in ast.walk(decorator))
+        return {inner.value for inner in nodes if isinstance(inner, ast.Constant)}
+
+    kept = [node for node in tree.body if not names(node) or names(node) & registered]
+    return ast.Module(kept, [])
 
 
 def _tree(file: Path) -> ast.Module:

@@ -1,8 +1,7 @@
-"""Formats of payload files, and the readers that are loaded by a format's name.
+"""Formats of payload files, and their readers (`replication.sources.readers`).
 
-The format `hub-parquet` is read by the module `readers.hub_parquet` below this package. This module
-neither imports nor lists readers: a new reader is a new file, and changes the code digest of only
-those jobs whose sources have its format (`modules`).
+This module does not import the readers at its top, so that a new reader changes the code digest of
+only those jobs whose sources have its format (`modules`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import zlib
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from isotropy.errors import IsotropyError, format_value, suggest
@@ -28,17 +26,20 @@ _UNREADABLE = (
 
 
 @cache
+def _readers() -> dict[str, Any]:
+    readers: dict[str, Any] = import_module(READERS).READERS
+    return readers
+
+
 def known_formats() -> list[str]:
-    """All formats, sorted: one per module of `replication.sources.readers`."""
-    files = Path(__file__).with_name("readers").glob("[a-z]*.py")
-    return sorted(file.stem.replace("_", "-") for file in files)
+    """All formats, sorted."""
+    return sorted(_readers())
 
 
 def modules(source: Source) -> list[str]:
-    """Dotted names of the readers that contents of a source may need, sorted."""
-    return sorted(
-        {_module_name(c.format) for c in source.contents.values() if c.format is not None}
-    )
+    """The readers that contents of a source may need, sorted, as `MODULE:FORMAT`."""
+    formats = {content.format for content in source.contents.values()} - {None}
+    return sorted(f"{READERS}:{name}" for name in formats)
 
 
 def read_rows(content: Content, folder: Path) -> list[Row]:
@@ -86,23 +87,19 @@ def label_names(content: Content) -> list[str]:
     Raises:
         IsotropyError: the format has no named labels.
     """
-    names: list[str] | None = getattr(_reader(content), "LABEL_NAMES", None)
+    names: list[str] | None = _reader(content).labels
     if names is None:
         raise _format_error(content, "of a lexicon with labels", "one without")
     return names
 
 
-def _module_name(format: str) -> str:
-    return f"{READERS}.{format.replace('-', '_')}"
-
-
-def _reader(content: Content) -> ModuleType:
+def _reader(content: Content) -> Any:
     if content.format not in known_formats():
-        hint = suggest(str(content.format), known_formats(), "in replication/sources/readers")
+        hint = suggest(str(content.format), known_formats(), "in replication/sources/readers.py")
         raise IsotropyError(
             f"{content.title}: expected a format with a reader, got {content.format!r}; {hint}"
         )
-    return import_module(_module_name(content.format))
+    return _readers()[content.format]
 
 
 def _call_reader(content: Content, folder: Path) -> Any:

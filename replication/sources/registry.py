@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, suggest
 from replication.sources.sizes import Size
 from replication.sources.spec import Source, Tier
 from replication.spec import Strict, first_mistake
@@ -62,6 +62,10 @@ def load_registry(folder: Path) -> Registry:
         if both := sorted(entries.keys() & new):
             raise IsotropyError(f"{file}: {both[0]}: another file has this id, too")
         entries |= new
+    for name, entry in entries.items():
+        origin = entry.random_origin
+        if origin is not None and origin.like not in entries:
+            raise IsotropyError(f"{folder}: {name}: {suggest(origin.like, entries)}")
     if not entries:
         raise IsotropyError(f"{folder} has no sources: expected models.yaml, datasets.yaml, …")
     return Registry(

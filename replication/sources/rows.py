@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, format_value
-from isotropy.read.table_text import class_name
 from replication.sources.spec import Content
 
 
@@ -68,22 +66,3 @@ def content_sha256(rows: list[Row]) -> str:
         line = json.dumps(values, ensure_ascii=False, separators=(",", ":")) + "\n"
         total.update(line.encode("utf8"))
     return total.hexdigest()
-
-
-def parse_label(content: Content, row: Mapping[str, Any], place: str) -> Any:
-    """The label of a row of a user's data: the name of its class where the content lists class
-    names, else a score; None where the data have no labels.
-
-    Raises:
-        ValueError: a score that is not a number; the message begins with `place`.
-    """
-    if content.label_field is None:
-        return None
-    value = row[content.label_field]
-    if content.label_names:
-        return class_name(value)
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        field = content.label_field
-        raise ValueError(f"{place}, {field}: expected a score, got {format_value(value)}") from None

@@ -180,7 +180,7 @@ Origin = Annotated[
 
 Kind = Literal["model", "dataset", "corpus", "vectors", "lexicon"]
 Format = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
-"""Name of a reader's module below `replication.sources.readers`, with - for _."""
+"""Name under which a reader is registered (`replication.sources.readers`)."""
 
 
 class Content(Strict):

@@ -17,12 +17,12 @@ from isotropy.errors import IsotropyError
 from replication.claims import estimate as estimates
 from replication.claims.evaluate import SCHEMA, estimate_over_conventions, evaluate
 from replication.claims.judge import Verdict, count_apart, judge, p_value
-from replication.claims.read import matching_rows, read_claims
+from replication.claims.read import expand_template, fill, matching_rows, read_claims
 from replication.claims.spec import ALPHA, Beyond, Claim, Equals, Statement
 from replication.claims.statements import holm
 from replication.claims.wording import expectation, explanation, sentence
 from replication.papers.registry import KEYS, Paper, paper, papers
-from replication.templates import expand_template, fill, read_yaml
+from replication.templates import read_yaml
 from tests.conftest import Workflow
 from tests.unit.entries import TABLES
 

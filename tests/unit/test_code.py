@@ -29,6 +29,7 @@ SMALL = {
         "from replication.job import Job\n\nwith Job(snakemake) as job:\n    job.load('x')\n"
     ),
     "isotropy/__init__.py": "",
+    "replication/__init__.py": "",
     "replication/job.py": (
         "from replication.provenance import record\nfrom replication.locks import lock\n"
         "from replication.spec import Spec\n"
@@ -161,8 +162,8 @@ def test_code_parameter_contains_module_names(small_checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "kind"),
     [
-        ("replication.papers.two", "of the project"),
-        ("os.path", "of the project"),
+        ("replication.papers.two", "that can change results"),
+        ("os.path", "that can change results"),
         ("replication.job", "that can change results"),
     ],
 )
@@ -217,6 +218,7 @@ def test_results_import_only_listed_names_from_infrastructure(project: Path) -> 
         "replication.job.Job",
         "replication.job.jobs",
         "isotropy.errors.IsotropyError",
+        "isotropy.errors.first_line",
         "isotropy.errors.format_value",
         "isotropy.errors.suggest",
         "replication.provenance.audit.GOOD",

@@ -27,7 +27,7 @@ def estimate(project: Path, *configfiles: str, **overrides: Any) -> CostModel:
 def test_every_source_of_the_studies_has_a_size(project: Path) -> None:
     for configfiles in ([], ["smoke.yaml"], ["paper.yaml"]):
         costs = estimate(project, *configfiles)
-        rows = totals(costs, costs.plan.stems())
+        rows = totals(costs, costs.plan.stems(), {})
         assert not costs.unknown, configfiles
         assert rows["all"].jobs == sum(row.jobs for stage, row in rows.items() if stage != "all")
         assert all(row.disk > 0 and row.memory > 0 for row in rows.values())
@@ -60,7 +60,7 @@ def test_sizes_are_those_of_the_first_origin_that_may_be_used(project: Path) -> 
 
 def test_full_scale_study_needs_gpus(project: Path) -> None:
     costs = estimate(project, "paper.yaml")
-    result = totals(costs, costs.plan.stems())
+    result = totals(costs, costs.plan.stems(), {})
     assert result["finetune"].jobs == 4995 + 20  # the grid of rudman2024, and rajaee2021's
     assert result["finetune"].cpu_hours == 0
     assert result["finetune"].gpu_hours > 100
@@ -71,7 +71,7 @@ def test_study_for_one_gpu_takes_a_few_hours(project: Path, tmp_path: Path) -> N
     """Two jobs share the GPU, 16 cores do the rest."""
     files, mirror = ("mirror.yaml", "gpu.yaml"), {"mirror": str(tmp_path)}
     costs = estimate(project, *files, sources=mirror)
-    total = totals(costs, costs.plan.stems())["all"]
+    total = totals(costs, costs.plan.stems(), {})["all"]
     assert 0.5 < total.gpu_hours < 5
     assert total.cpu_hours < 16
 
@@ -110,19 +110,18 @@ def test_shards_share_the_work(project: Path) -> None:
             (with_shards, f"{TOKENS}/shards/{MODEL}/1-of-4"),
         )
     )
-    start = without_shards.rates.rates["encode"].start
+    start = without_shards.rates.start["embed"]
     assert quarter.seconds - start == pytest.approx((unsharded.seconds - start) / 4)
     merged = with_shards.cost(f"{TOKENS}/tokens/{MODEL}")
     assert merged.disk == unsharded.disk
     assert merged.seconds < unsharded.seconds
-    assert quarter.disk == 0
 
 
 def test_sources_without_a_size_are_listed(project: Path, tmp_path: Path) -> None:
     shutil.copytree(project / "config/sources", tmp_path / "sources")
     models = tmp_path / "sources/models.yaml"
     data = yaml.safe_load(models.read_text("utf8"))
-    del data["sources"]["all-MiniLM-L6-v2"]["size"]
+    del data["all-MiniLM-L6-v2"]["size"]
     models.write_text(yaml.safe_dump(data), "utf8")
     (tmp_path / "mine.yaml").write_text(f"sources: {{registry: {tmp_path}/sources}}\n")
     result = CliRunner().invoke(

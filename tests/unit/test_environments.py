@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -74,25 +73,19 @@ def loaded_by_name(project: Path, rule: str) -> list[str]:
     if rule == "write_pages":
         figures = [f"{package(key)}.figures" for key in KEYS]
         return [*(f"replication.report.{kind}" for kind in get_args(Kind)), *figures]
-    named = {
-        "readers": [f"{READERS}.{name.replace('-', '_')}" for name in known_formats()],
-        "protocol": [f"replication.papers.{key}.protocol" for key in KEYS],
-        "model_writer": ["replication.finetune.kept_model"],
-    }
     text = "".join(path.read_text("utf8") for path in (project / "rules").glob("*.smk"))
-    rule = re.sub(r"^finetune_seeds_\w+", "finetune_model", rule)  # its script and code
-    code = re.search(rf'code=code\("{rule}"(.*)\),$', text, re.M)
+    code = re.search(rf'code=code\(\s*"{rule}"(.*?)\),$', text, re.M | re.S)
     assert code, rule
-    return list(chain.from_iterable(named[n] for n in filter(None, code[1].split(", "))))
+    if not code[1]:
+        return []
+    if "kept" in code[1]:
+        return ["replication.finetune.kept_model"]
+    return [f"{READERS}:{name}" for name in known_formats()]
 
 
 def imported_files(project: Path, rule: str) -> list[str]:
-    """List the project files that a rule's script may import, including infrastructure.
-
-    Protocols of papers are left out.
-    """
-    modules = [m for m in loaded_by_name(project, rule) if not m.endswith(".protocol")]
-    identity = Codebase(project).code(rule, *modules)
+    """List the project files that a rule's script may import, including infrastructure."""
+    identity = Codebase(project).code(rule, *loaded_by_name(project, rule))
     return sorted({*identity.sha256, *identity.infrastructure})
 
 

@@ -122,22 +122,6 @@ def test_errors_in_an_extension_name_the_field(
     assert sentence in str(refused.value)
 
 
-def test_errors_in_the_entry_of_a_random_control(tmp_path: Path) -> None:
-    """Entries with `random` that cannot be resolved."""
-    folder = tmp_path / "sources"
-    folder.mkdir()
-    for text, sentence in (
-        ("{random: {like: x, seed: 0}}", "expected a model of the registry, got 'x'"),
-        ("{random: {like: x, seed: -1}}", "random.seed: expected greater than or equal to 0"),
-        ("{random: x}", "random: expected {like: ID, seed: 0}, got 'x'"),
-        ("{random: {like: x, seed: 0}, licence: MIT}", "licence: expected nothing beside `random`"),
-    ):
-        (folder / "models.yaml").write_text(f"sources:\n  control: {text}\n")
-        with pytest.raises(IsotropyError) as refused:
-            load_registry(folder)
-        assert sentence in str(refused.value)
-
-
 def own_data(project: Path, folder: Path, *names: str) -> Path:
     """Copy the configuration, and add user data sets with two classes."""
     shutil.copytree(project / "config", folder / "config", dirs_exist_ok=True)
@@ -153,12 +137,14 @@ def own_data(project: Path, folder: Path, *names: str) -> Path:
                 "text_fields": ["t"],
                 "label_field": "y",
                 "label_names": ["a", "b"],
-                "expect": {"rows": 100},
+                "rows": 100,
             }
         },
-        "origins": [{"type": "file", "folder": "/x", "files": ["data.csv"]}],
+        "origins": [
+            {"type": "file", "content": "file", "folder": "/x", "files": {"data.csv": "data.csv"}}
+        ],
     }
-    local = {"citations": {"own": "x"}, "sources": dict.fromkeys(names, entry)}
+    local = dict.fromkeys(names, entry)
     (folder / "config/local").mkdir(exist_ok=True)
     (folder / "config/local/sources.yaml").write_text(json.dumps(local))
     return folder
@@ -182,7 +168,7 @@ def test_ambiguous_setup_names_are_rejected(project: Path, tmp_path: Path) -> No
     folder = own_data(project, tmp_path, "rv", "rv-all")
     sources = json.loads((folder / "config/local/sources.yaml").read_text())
     for name in ("m", "all-m"):
-        sources["sources"][name] = {"random": {"like": "all-MiniLM-L6-v2", "seed": 0}}
+        sources[name] = sources["all-MiniLM-L6-v2-random"]
     (folder / "config/local/sources.yaml").write_text(json.dumps(sources))
     extension = {"models": ["m", "all-m"], "datasets": ["rv", "rv-all"]}
     raw = read_configuration([project / "config.yaml"], {"extension": extension})

@@ -16,7 +16,7 @@ from replication.prepare.spec import Blocks, CorpusSpec, Sample, SentencesSpec, 
 from replication.prepare.table import read_items, targets, text_rows, write_items
 from replication.sources.fetch import FetchSpec, fetch
 from replication.sources.formats import read_rows
-from replication.sources.readers.wordnet_nouns import NOUN_LEXNAMES
+from replication.sources.readers import NOUNS
 from replication.sources.registry import load_registry
 from replication.sources.rows import Row
 from replication.sources.vectors import StaticVectors
@@ -146,7 +146,7 @@ def test_pairs_share_their_texts() -> None:
 
 
 def test_prepare_words_with_labels_and_vectors() -> None:
-    names = list(NOUN_LEXNAMES.values())
+    names = NOUNS
     lexicon = [
         Row(("tea",), ["food", "plant"]),
         Row(("cup",), ["artifact"]),

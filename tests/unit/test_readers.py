@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from isotropy.errors import IsotropyError
 from replication.sources import formats
 from replication.sources.formats import label_names, read_rows, read_vectors
 from replication.sources.own.texts import READERS as USER_READERS
-from replication.sources.readers.spacy_vectors import murmur64
+from replication.sources.readers import READERS, murmur64
 from replication.sources.registry import load_registry
 from replication.sources.rows import Row, content_sha256, verify_rows
 from replication.sources.spec import Content
@@ -32,11 +31,10 @@ def test_every_format_has_a_used_reader(project: Path) -> None:
                 assert source.kind == "model", name
                 continue
             named.add(content.format)
-            reader = import_module(f"{formats.READERS}.{content.format.replace('-', '_')}")
+            reader = READERS[content.format].read
             gives = "StaticVectors" if source.kind == "vectors" else "Iterator[Row]"
-            assert reader.read.__annotations__["return"] == gives, content.format
+            assert reader.__annotations__["return"] == gives, content.format
             assert reader.__doc__, content.format
-            assert reader.read.__doc__, content.format
     assert named | set(USER_READERS.values()) == set(formats.known_formats())
 
 
@@ -44,10 +42,10 @@ def test_reader_modules_of_a_source(project: Path) -> None:
     """The readers of all contents, whatever the origin; models have none."""
     sources = load_registry(project / "config/sources").sources
     assert formats.modules(sources["parts-of-speech"]) == [
-        "replication.sources.readers.codwoe",
-        "replication.sources.readers.wordnet_parts_of_speech",
+        "replication.sources.readers:codwoe",
+        "replication.sources.readers:wordnet-parts-of-speech",
     ]
-    assert formats.modules(sources["sst5"]) == ["replication.sources.readers.hub_jsonl"]
+    assert formats.modules(sources["sst5"]) == ["replication.sources.readers:hub-jsonl"]
     assert formats.modules(sources["all-MiniLM-L6-v2"]) == []
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replication.plan.summary import Expected, summarize
 from rich.progress import Progress
 from typer.testing import CliRunner
 
@@ -22,7 +21,15 @@ from replication.job import Job
 from replication.locks import is_locked, lock_file
 from replication.plan.costs import CostModel, read_rates
 from replication.plan.progress import WorkProgress
-from replication.plan.status import PRIOR_SECONDS, STATES, Forecast, Result, measured_scale
+from replication.plan.status import (
+    PRIOR_SECONDS,
+    STATES,
+    Expected,
+    Forecast,
+    Result,
+    expected_results,
+    measured_scale,
+)
 from replication.prepare.spec import SentencesSpec
 from replication.provenance.code import Codebase
 from replication.provenance.ledger import append_run
@@ -185,7 +192,9 @@ def test_bars_of_a_run_count_work(finished: Path, project: Path) -> None:
         study_plan(project, finished, None), read_rates(project / "config/rates.yaml")
     )
     names = [f"prepare/{name}" for name in DATASETS]
-    progress = WorkProgress(display, finished, project, summarize(costs), names, since=0)
+    progress = WorkProgress(
+        display, finished, Codebase(project), expected_results(costs), names, since=0
+    )
     with lock.open("w") as stream:
         lock_file(stream, wait=False)
         progress.update()

@@ -15,7 +15,10 @@ PAPER = "replication/papers/mickus2024"
 SILHOUETTE = "isotropy/metrics/silhouettes.py"
 COMMENTED = ["replication/job.py", "replication/provenance/verify_bundle.py", SILHOUETTE]
 INFRASTRUCTURE = "replication/provenance/ledger.py"
-READER = "replication/sources/readers/one_word_a_line.py"
+READERS = "replication/sources/readers.py"
+READER = (
+    '\n\n@reader("new")\ndef new(_: Content, folder: Path) -> Iterator[Row]:\n    return iter([])\n'
+)
 REGISTRY = "config/sources/models.yaml"
 FIGURE, FIGURE_FUNCTION = "mickus2024/figure1", "chord_and_angle"
 USES_SILHOUETTE = ("optimize_embeddings", "finetune_model", "measure_layer")
@@ -45,7 +48,7 @@ def insert_into_function(file: Path, name: str, statement: str) -> None:
 def add_model(file: Path) -> None:
     """Copy a model's entry under a new name, which no study uses."""
     text = file.read_text()
-    (entry,) = re.findall(r"^  all-MiniLM-L6-v2:\n(?:    .*\n)+", text, re.M)
+    (entry,) = re.findall(r"^all-MiniLM-L6-v2:\n(?:  .*\n)+", text, re.M)
     new = entry.replace("all-MiniLM-L6-v2", "another-MiniLM", 1)
     file.write_text(text.replace(entry, f"{entry}\n{new}"))
 
@@ -60,8 +63,7 @@ def test_comments_infrastructure_and_unused_entries_rerun_nothing(smoke_copy: Wo
     documented = metric.read_text().replace('"""', '"""In other words: ', 1)
     metric.write_text(documented.replace("\n\n", "\n\n\n", 1))
     append_text(folder / INFRASTRUCTURE, "\n\nEDITED = True\n")
-    (folder / READER).parent.mkdir(exist_ok=True)  # the package of readers, one module per format
-    (folder / READER).write_text('"""One word a line."""\n\nFORMAT = "one-word-a-line"\n')
+    append_text(folder / READERS, READER)
     add_model(folder / REGISTRY)
     planned = smoke_copy.planned()
     assert planned == {}, f"these rules would run: {sorted(set(planned.values()))}"
