@@ -22,7 +22,7 @@ from isotropy.metrics.isoscores import (
     require_share,
 )
 from isotropy.metrics.unbiased import isoscore_unbiased
-from isotropy.metrics.validation import require_dense, require_finite
+from isotropy.metrics.validation import require_dense, scaled
 
 EPSILON = 1e-12  # smallest norm to divide by, torch's default
 # As returned by transformers: embedding layer first, each of shape (B, T, d)
@@ -363,13 +363,7 @@ class CosRegLoss(_HiddenStatePenalty):
         if not len(tokens):
             raise ValueError("no token is left: the attention mask is 0 everywhere")
         tokens = tokens if tokens.dtype == torch.float64 else tokens.float()
-        if self.validate:
-            norms = tokens.detach().norm(dim=1)
-            if not bool((torch.isfinite(norms) & (norms > EPSILON)).all()):
-                # Squares would over- or underflow: divide each row by its largest value.
-                require_finite(tokens)
-                largest = tokens.detach().abs().amax(dim=1, keepdim=True)
-                tokens = tokens / torch.where(largest > 0, largest, 1)
+        tokens = scaled(tokens) if self.validate else tokens
         unit_vectors = nn.functional.normalize(tokens, dim=1, eps=EPSILON)
         n = len(unit_vectors)
         return (

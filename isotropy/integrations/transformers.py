@@ -8,9 +8,9 @@ load the optimizer of a checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from safetensors.torch import save_file
@@ -45,15 +45,6 @@ STATE_FILE = "isotropy_penalty.safetensors"
 """File in a checkpoint's folder with Sigma_S and the epoch that it was estimated in."""
 
 
-class _UpdatePenalty(NamedTuple):
-    """The penalty of all tokens of an update, and its gradient by the tokens of each micro-batch
-    that is still to come.
-    """
-
-    value: torch.Tensor
-    gradients: Iterator[torch.Tensor]
-
-
 class IsotropyTrainerMixin(_Trainer):
     """Adds a penalty on the geometry of hidden states to the loss of a Trainer.
 
@@ -66,12 +57,8 @@ class IsotropyTrainerMixin(_Trainer):
 
     Args:
         penalty: a penalty of `isotropy.losses`, or a function that makes it from the dimension of
-            the hidden states; None for training without a penalty.
-        penalty_over: token vectors that the penalty is computed from. "micro_batch": those of each
-            forward pass of a process; the penalties are averaged over micro-batches and processes.
-            "update": those of all micro-batches and processes of an update, as if it were one
-            batch; this takes a second forward pass, and memory for these vectors and as many
-            gradients.
+            the hidden states; None for training without a penalty. It is computed from the tokens
+            of each forward pass, and averaged over micro-batches and processes.
         shrinkage_tokens: number of token vectors, of all layers and processes together, from which
             Sigma_S is estimated; whole batches are used.
         *args: positional arguments of the trainer.
@@ -79,20 +66,16 @@ class IsotropyTrainerMixin(_Trainer):
 
     Raises:
         TypeError: `penalty` is something else.
-        ValueError: another `penalty_over`, or processes that share batches (tensor, context or
-            sequence parallelism).
+        ValueError: processes that share batches (tensor, context or sequence parallelism).
 
     References:
-        Rudman & Eickhoff (2024), "Stable Anisotropic Regularization", ICLR. Gradients of "update":
-        Gao, Zhang, Han & Callan (2021), "Scaling Deep Contrastive Learning Batch Size under Memory
-        Limited Setup", RepL4NLP.
+        Rudman & Eickhoff (2024), "Stable Anisotropic Regularization", ICLR.
     """
 
     def __init__(
         self,
         *args: Any,
         penalty: Penalty | Callable[[int], Penalty] | None,
-        penalty_over: Literal["micro_batch", "update"] = "micro_batch",
         shrinkage_tokens: int = 250_000,
         **kwargs: Any,
     ) -> None:
@@ -104,20 +87,16 @@ class IsotropyTrainerMixin(_Trainer):
                 "penalty must be an IStarLoss, UnbiasedIsoScoreLoss or CosRegLoss, a function that "
                 f"returns one, or None, got {type(penalty).__name__}"
             )
-        if penalty_over not in ("micro_batch", "update"):
-            raise ValueError(f'penalty_over must be "micro_batch" or "update", got {penalty_over}')
         if self.get_tp_size() * self.get_cp_size() * self.get_sp_size() > 1:
             raise ValueError(
                 "a penalty needs whole batches in each process: use data parallelism, not tensor, "
                 "context or sequence parallelism"
             )
         self.penalty = None if penalty is None else penalty.to(self.args.device)
-        self.penalty_over, self.shrinkage_tokens = penalty_over, shrinkage_tokens
+        self.shrinkage_tokens = shrinkage_tokens
         self._shrinkage_epoch: int | None = None
         self._shrinkage_loader: Any = None
         self._ignores_item_count: bool | None = None
-        self._new_batches: list[Any] = []
-        self._update_penalty: _UpdatePenalty | None = None
         self._parts: torch.Tensor | None = None  # sums of task loss and penalty since the last log
         self._parts_since = 0
 
@@ -125,12 +104,6 @@ class IsotropyTrainerMixin(_Trainer):
         """Train as the trainer does."""
         self._shrinkage_epoch = self._shrinkage_loader = self._parts = None
         return super().train(*args, **kwargs)
-
-    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the micro-batches of the next update as the trainer does, and keep them."""
-        batches, n_items = super().get_batch_samples(*args, **kwargs)
-        self._new_batches, self._update_penalty = batches, None
-        return batches, n_items
 
     def compute_loss(
         self,
@@ -152,21 +125,11 @@ class IsotropyTrainerMixin(_Trainer):
             return (loss * share, outputs) if return_outputs else loss * share
         self._estimate_shrinkage()
         n_batches = getattr(self, "current_gradient_accumulation_steps", 1)
-        if self._new_batches and self.penalty_over == "update":
-            if n_batches * self.accelerator.num_processes > 1:
-                self._update_penalty = self._differentiate_update_penalty(model, self._new_batches)
-            self._new_batches = []
         task_loss, outputs = super().compute_loss(
             model, {**inputs, "output_hidden_states": True}, True, num_items_in_batch
         )
         task_loss = task_loss * self._item_share(inputs, num_items_in_batch)
-        tokens = self._tokens(outputs, inputs, task_loss.device)
-        if self._update_penalty is None:
-            penalty = self.penalty.penalty(tokens)
-        else:
-            value, gradients = self._update_penalty
-            linear = (tokens * next(gradients)).sum()
-            penalty = value + n_batches * (linear - linear.detach())  # that value, that gradient
+        penalty = self.penalty.penalty(self._tokens(outputs, inputs, task_loss.device))
         # The trainer adds up the losses of micro-batches, and divides some of them by their number
         divisor = 1 if self._is_scaled(num_items_in_batch) else n_batches
         self._add_parts(task_loss.detach().float().mean() / divisor, penalty.detach() / n_batches)
@@ -215,12 +178,6 @@ class IsotropyTrainerMixin(_Trainer):
         tokens = self.penalty.tokens([h.to(device) for h in states], mask)
         return tokens if tokens.dtype == torch.float64 else tokens.float()
 
-    def _forward(self, model: nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
-        """Return the token vectors of a batch, without gradient."""
-        inputs = self._prepare_inputs(inputs)
-        outputs = forward(model, inputs, self.label_names)
-        return self._tokens(outputs, inputs, self.args.device)
-
     @torch.no_grad()
     def _estimate_shrinkage(self) -> None:
         """Estimate Sigma_S, unless it has been estimated in this epoch."""
@@ -239,7 +196,9 @@ class IsotropyTrainerMixin(_Trainer):
             if hasattr(loader, "set_epoch"):
                 loader.set_epoch(epoch)
             for inputs in loader:
-                stream.update(self._forward(self.model, inputs))
+                inputs = self._prepare_inputs(inputs)
+                outputs = forward(self.model, inputs, self.label_names)
+                stream.update(self._tokens(outputs, inputs, self.args.device))
                 if int(self.accelerator.reduce(stream.n.clone())) > self.shrinkage_tokens:
                     break
             if hasattr(loader, "end"):  # accelerate takes a loader that is left as still in use
@@ -252,27 +211,6 @@ class IsotropyTrainerMixin(_Trainer):
             shard = StreamingCovariance(len(stream.mean))
             shard.load_state_dict({k: v[i] for k, v in shards.items()})
             stream.merge(shard)
-
-    def _differentiate_update_penalty(
-        self, model: nn.Module, batches: list[dict[str, Any]]
-    ) -> _UpdatePenalty:
-        """Compute the penalty of all tokens of an update, and its gradient by the tokens of this
-        process. The forward passes that follow repeat those here, dropout included.
-        """
-        assert self.penalty is not None
-        accelerator = self.accelerator
-        with torch.no_grad(), keep_random_state(self.args.device):
-            clouds = [self._forward(model, batch) for batch in batches]
-        sizes, own = [len(cloud) for cloud in clouds], torch.cat(clouds)
-        n_tokens = accelerator.gather(torch.tensor([len(own)], device=own.device)).tolist()
-        padded = accelerator.gather(accelerator.pad_across_processes(own))
-        shards = padded.view(len(n_tokens), -1, own.shape[1])
-        cloud = torch.cat([shard[:n] for shard, n in zip(shards, n_tokens, strict=True)])
-        value = self.penalty.penalty(cloud.requires_grad_())
-        (gradient,) = torch.autograd.grad(value, cloud)
-        # Gradients of processes are averaged, but each token is in one process
-        gradient = torch.split(gradient, n_tokens)[accelerator.process_index] * len(n_tokens)
-        return _UpdatePenalty(value.detach(), iter(torch.split(gradient, sizes)))
 
     def _add_parts(self, task_loss: torch.Tensor, penalty: torch.Tensor) -> None:
         """Add the parts of a micro-batch's loss to those that are logged next."""
@@ -315,7 +253,7 @@ class IStarTrainer(IsotropyTrainerMixin, Trainer):
         layers: as in `isotropy.losses.IStarLoss`.
         keep_padding: count padding positions as tokens, as the authors do.
         *args: positional arguments of `Trainer`.
-        **kwargs: keyword arguments of `Trainer`, and `penalty_over` and `shrinkage_tokens` of
+        **kwargs: keyword arguments of `Trainer`, and `shrinkage_tokens` of
             `IsotropyTrainerMixin`.
     """
 

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from isotropy.metrics.distances import scaled
 from isotropy.metrics.kmeans import kmeans
 from isotropy.metrics.silhouettes import silhouette_of_labelings
-from isotropy.metrics.validation import Points, as_points, sample_rows
+from isotropy.metrics.validation import Points, as_points, sample_rows, scaled
 
 
 class ClusterCount(NamedTuple):

@@ -31,7 +31,7 @@ import scipy.linalg
 import torch
 
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, with_fixed_signs
-from isotropy.metrics.validation import Points, as_codes, as_numbers, as_points
+from isotropy.metrics.validation import Points, as_codes, as_numbers, as_points, scaled
 
 MAX_BATCHED_EIGH_SIZE = 96
 """Largest matrix for which NumPy's batched solver of all eigenvectors is used; for larger ones,
@@ -231,7 +231,7 @@ def cosine_contributions(X: Points) -> np.ndarray:
     Source:
         Timkey & van Schijndel (2021), equation 3; exact over all pairs.
     """
-    points = _rescaled(as_points(X, min_dims=1).detach())
+    points = scaled(as_points(X, min_dims=1).detach())
     n, d = points.shape
     total = torch.zeros(d, dtype=torch.float64, device=points.device)
     squares = torch.zeros_like(total)
@@ -257,7 +257,7 @@ def explainable_variance(X: Points, words: Any = None) -> ExplainableVariance:
     Source:
         Ethayarajh (2019), definition 3.
     """
-    points = _rescaled(as_points(X, min_dims=1, min_points=1, in_place=True).detach())
+    points = scaled(as_points(X, min_dims=1, min_points=1, in_place=True).detach())
     codes = np.zeros(len(points), np.int64) if words is None else _group_codes(words, len(points))
     estimates = np.full((3, int(codes.max()) + 1), np.nan)
     for groups, stack in _equal_size_batches(points, codes):
@@ -306,16 +306,8 @@ def _group_codes(labels: Any, n: int, name: str = "words") -> np.ndarray:
 
 def _points_and_codes(X: Points, labels: Any, name: str) -> tuple[torch.Tensor, np.ndarray]:
     """Return the checked vectors, and the code of the group of each."""
-    points = _rescaled(as_points(X, min_dims=1, min_points=1, in_place=True).detach())
+    points = scaled(as_points(X, min_dims=1, min_points=1, in_place=True).detach())
     return points, _group_codes(labels, len(points), name)
-
-
-def _rescaled(points: torch.Tensor) -> torch.Tensor:
-    """Rescale a cloud if squares of its coordinates would leave the range of float64; scores do not
-    depend on the scale.
-    """
-    scale = float(points.abs().amax()) if points.dtype == torch.float64 else 1.0
-    return points if scale == 0 or 1e-100 < scale < 1e100 else points / scale
 
 
 def _group_blocks(

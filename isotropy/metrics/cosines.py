@@ -18,28 +18,25 @@ has no direction: its cosines count as 0.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 
-from isotropy.metrics.compiled import has_kernels, kernel
 from isotropy.metrics.isoscores import standard_error
-from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, worker_threads
+from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision
 from isotropy.metrics.validation import (
     Points,
     aligned,
     as_codes,
     as_points,
     require_dimensions,
-    require_finite,
     require_same_dimensions,
     require_size,
+    scaled,
 )
 
-# Number of blocks of the data, fixed so that results do not depend on the number of threads.
-N_BLOCKS = 64
 # In bytes: a larger array has its own memory mapping, aligned the same way in every process, and
 # copying it would take longer than its mean cosine.
 MMAP_THRESHOLD = 2**25
@@ -69,16 +66,18 @@ def mean_cosine(X: Points) -> float:
         points = aligned(points)
     total = torch.zeros(points.shape[1], dtype=torch.float64, device=points.device)
     n_nonzero = torch.zeros((), dtype=torch.int64, device=points.device)
+    info = torch.finfo(points.dtype)
+    smallest = (info.tiny / info.eps) ** 0.5  # underflow has cost shorter vectors digits
     for block in torch.split(points, ROWS_PER_BLOCK):  # stays cached for its second pass
         norms = torch.linalg.vector_norm(block, dim=1)
-        nonzero = norms > _min_squared_length(points.dtype) ** 0.5
+        nonzero = norms > smallest
         total += torch.where(nonzero, 1 / norms, 0) @ block
         n_nonzero += (nonzero & torch.isfinite(norms)).sum()
     n = len(points)
-    if (int(n_nonzero) < n or not bool(torch.isfinite(total).all())) and (
-        scale := _required_scale(points)
-    ):
-        return mean_cosine(points / scale)
+    if int(n_nonzero) < n or not bool(torch.isfinite(total).all()):
+        rescaled = scaled(points)
+        if rescaled is not points:
+            return mean_cosine(rescaled)
     return float((total.square().sum() - n_nonzero) / (n * (n - 1)))
 
 
@@ -187,209 +186,49 @@ def type_cosines(
     Raises:
         ValueError: bad shapes, NaN or infinity.
     """
-    points = as_points(X, min_dims=1, finite=False, in_place=True).detach()
-    n = len(points)
-    type_codes = as_codes(types, n, name="types", min_classes=1)
-    if clusters is None:
-        cluster_codes = torch.zeros(n, dtype=torch.int64)
-        means = torch.zeros(1, points.shape[1], dtype=torch.float64, device=points.device)
-    else:
-        cluster_codes = as_codes(clusters, n, name="clusters", min_classes=1)
-        means = _cluster_means(points, cluster_codes)
+    points = scaled(as_points(X, min_dims=1).detach())
+    n, eps = len(points), torch.finfo(points.dtype).eps
+    vectors = points.double().cpu().numpy()
+    type_codes = as_codes(types, n, name="types", min_classes=1).numpy()
+    cluster_codes = np.zeros(n, dtype=np.int64)
+    smallest = np.zeros(1)
+    if clusters is not None:
+        cluster_codes = as_codes(clusters, n, name="clusters", min_classes=1).numpy()
+        sums, counts = _sums_by_code(vectors, cluster_codes)
+        means = sums / counts[:, None]
+        vectors = vectors - means[cluster_codes]
+        smallest = 4 * eps * np.linalg.norm(means, axis=1)  # the rounding error of a mean
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    nonzero = lengths > smallest[cluster_codes]
+    units = vectors / np.where(nonzero, lengths, np.inf)[:, None]
     # A group is the occurrences of one type in one cluster.
     n_types = int(type_codes.max()) + 1
-    group_keys, groups = torch.unique(cluster_codes * n_types + type_codes, return_inverse=True)
+    group_keys, groups = np.unique(cluster_codes * n_types + type_codes, return_inverse=True)
     group_clusters = group_keys // n_types
-    sums = _sums(points, groups, group_clusters, means)
-    all_nonzero = (
-        bool(torch.isfinite(sums.centres).all()) and round(float(sums.n_nonzero.sum())) == n
-    )
-    if not all_nonzero and (scale := _required_scale(points)):
-        return type_cosines(points / scale, types, clusters, weighted=weighted)
-    k = torch.bincount(groups).double()
-    n_types_per_cluster = torch.bincount(group_clusters).double()
-    within = (sums.squares - sums.n_nonzero) / (k * (k - 1))  # NaN where k = 1
-    inter = (
-        sums.centres.square().sum(dim=1) - _sum_by_cluster(sums.squares / k**2, group_clusters)
-    ) / (n_types_per_cluster * (n_types_per_cluster - 1))
-    repeated = k >= 2
-    intra = _sum_by_cluster(
-        within[repeated], group_clusters[repeated], len(n_types_per_cluster)
-    ) / torch.bincount(group_clusters[repeated], minlength=len(n_types_per_cluster))
-    sizes = torch.bincount(cluster_codes).double()
-    weights = sizes if weighted else torch.ones_like(n_types_per_cluster)
+    sums, k = _sums_by_code(units, groups)
+    squares = np.einsum("ij,ij->i", sums, sums)
+    centres, n_groups = _sums_by_code(sums / k[:, None], group_clusters)
+    repeated = k > 1
+    with np.errstate(divide="ignore", invalid="ignore"):  # NaN where a score is not defined
+        within = (squares - np.bincount(groups, nonzero)) / (k * (k - 1.0))
+        own = np.bincount(group_clusters, squares / k**2)
+        inter = ((centres**2).sum(axis=1) - own) / (n_groups * (n_groups - 1.0))
+        total = np.bincount(group_clusters[repeated], within[repeated], len(n_groups))
+        intra = total / np.bincount(group_clusters[repeated], minlength=len(n_groups))
+    weights = np.bincount(cluster_codes) if weighted else np.ones(len(n_groups))
     return TypeCosines(_weighted_mean(inter, weights), _weighted_mean(intra, weights))
 
 
-def _min_squared_length(dtype: torch.dtype) -> float:
-    """Return the squared length below which a vector counts as zero, since underflow has cost it
-    digits.
-    """
-    info = torch.finfo(dtype)
-    return info.tiny / info.eps
+def _sums_by_code(vectors: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of the vectors of each code, shape (codes, d), and their numbers."""
+    order, counts = np.argsort(codes, kind="stable"), np.bincount(codes)
+    rows = csr_array((np.ones(len(codes)), order, np.r_[0, np.cumsum(counts)]))
+    return rows @ vectors, counts
 
 
-def _required_scale(points: torch.Tensor) -> float | None:
-    """Return the largest coordinate, to divide by it, if squares of coordinates leave the float
-    range, else None. Raises ValueError for NaN or infinity.
-    """
-    require_finite(points)
-    scale = float(points.abs().amax())
-    return scale if scale and not 1e-9 < scale < 1e9 else None
-
-
-class _UnitVectorSums(NamedTuple):
-    squares: torch.Tensor  # |sum of unit vectors|^2 of each group, shape (groups,)
-    n_nonzero: torch.Tensor  # number of vectors in each group that are not zero
-    # Sum over the groups of a cluster of their mean unit vectors, shape (clusters, d)
-    centres: torch.Tensor
-
-
-def _sums_by_torch(
-    points: torch.Tensor, groups: torch.Tensor, group_clusters: torch.Tensor, means: torch.Tensor
-) -> _UnitVectorSums:
-    """Sum unit vectors over groups, in plain torch on any device. Vectors are first centred on the
-    cluster that contains their group; `groups` has shape (n,).
-    """
-    device, (threshold, cluster_thresholds) = points.device, _zero_thresholds(points.dtype, means)
-    groups, group_clusters = groups.to(device), group_clusters.to(device)
-    totals = torch.zeros(len(group_clusters), points.shape[1], dtype=torch.float64, device=device)
-    n_nonzero = torch.zeros(len(group_clusters), dtype=torch.float64, device=device)
-    for block, block_groups in zip(
-        torch.split(points, ROWS_PER_BLOCK), torch.split(groups, ROWS_PER_BLOCK), strict=True
-    ):
-        centred = block.double() - means[group_clusters[block_groups]]
-        square = centred.square().sum(dim=1, keepdim=True)
-        nonzero = (square > threshold) & (
-            square > cluster_thresholds.to(device)[group_clusters[block_groups], None]
-        )
-        totals.index_add_(0, block_groups, torch.where(nonzero, centred / square.sqrt(), 0))
-        n_nonzero.index_add_(0, block_groups, nonzero[:, 0].double())
-    counts = torch.bincount(groups)
-    centres = torch.zeros_like(means).index_add_(0, group_clusters, totals / counts[:, None])
-    return _UnitVectorSums(totals.square().sum(dim=1).cpu(), n_nonzero.cpu(), centres.cpu())
-
-
-def _sums(
-    points: torch.Tensor, groups: torch.Tensor, group_clusters: torch.Tensor, means: torch.Tensor
-) -> _UnitVectorSums:
-    """Same as `_sums_by_torch`, but on the CPU by a compiled kernel in one pass over the data."""
-    if not has_kernels(points):
-        return _sums_by_torch(points, groups, group_clusters, means)
-    order, counts = torch.argsort(groups, stable=True).numpy(), torch.bincount(groups).numpy()
-    starts = np.r_[0, np.cumsum(counts)]
-    squares, n_nonzero = np.zeros(len(counts)), np.zeros(len(counts))
-    threshold, cluster_thresholds = _zero_thresholds(points.dtype, means)
-    # Blocks of whole groups with about as many rows each.
-    block_ends = np.unique(np.searchsorted(starts, np.linspace(0, len(points), N_BLOCKS + 1)))
-
-    def add(block: tuple[int, int]) -> np.ndarray:
-        centres = np.zeros(means.shape)
-        arguments = (
-            points.numpy(),
-            order,
-            starts,
-            group_clusters.numpy(),
-            means.numpy(),
-            threshold,
-            cluster_thresholds.numpy(),
-        )
-        _add_units(*arguments, *block, squares, n_nonzero, centres)
-        return centres
-
-    centres = np.zeros(means.shape)
-    with worker_threads() as pool:
-        for part in pool.map(add, pairwise(block_ends)):
-            centres += part
-    return _UnitVectorSums(
-        torch.from_numpy(squares), torch.from_numpy(n_nonzero), torch.from_numpy(centres)
-    )
-
-
-# Sums may be vectorized, but NaN and infinity must propagate, to reveal such input. Loops that sum
-# do not write to arrays: otherwise the compiler adds a check for overlapping arrays, and the order
-# of summation depends on their addresses.
-@kernel(nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
-def _add_units(
-    X: np.ndarray,
-    order: np.ndarray,
-    starts: np.ndarray,
-    group_clusters: np.ndarray,
-    means: np.ndarray,
-    threshold: float,
-    cluster_thresholds: np.ndarray,
-    first: int,
-    last: int,
-    squares: np.ndarray,
-    n_nonzero: np.ndarray,
-    centres: np.ndarray,
-) -> None:
-    """Fill `squares` and `n_nonzero` for groups first..last-1, whose rows are
-    order[starts[g]:starts[g + 1]], and add their mean unit vectors to `centres`.
-    """
-    d = X.shape[1]
-    total = np.empty(d)
-    centred, mean = np.empty(d, dtype=X.dtype), np.empty(d, dtype=X.dtype)
-    zero, one = X.dtype.type(0), X.dtype.type(1)
-    for g in range(first, last):
-        mean[:] = means[group_clusters[g]]
-        total[:] = 0
-        for i in range(starts[g], starts[g + 1]):
-            row = X[order[i]]
-            for c in range(d):
-                centred[c] = row[c] - mean[c]
-            square = zero
-            for c in range(d):
-                square += centred[c] * centred[c]
-            # NaN is let through, to appear in the result
-            if not (square <= threshold or square <= cluster_thresholds[group_clusters[g]]):
-                inverse_length = one / np.sqrt(square)
-                n_nonzero[g] += inverse_length > zero  # 0 if the square overflowed
-                for c in range(d):
-                    total[c] += centred[c] * inverse_length
-        squared_sum = 0.0
-        for c in range(d):
-            squared_sum += total[c] * total[c]
-        squares[g] = squared_sum
-        centre = centres[group_clusters[g]]
-        weight = 1 / (starts[g + 1] - starts[g])
-        for c in range(d):
-            centre[c] += total[c] * weight
-
-
-def _zero_thresholds(dtype: torch.dtype, means: torch.Tensor) -> tuple[float, torch.Tensor]:
-    """Return the squared lengths up to which a vector counts as zero: one for all vectors, and one
-    for each cluster, which is the rounding error of its mean.
-    """
-    return _min_squared_length(dtype), (4 * torch.finfo(dtype).eps) ** 2 * means.square().sum(
-        dim=1
-    ).cpu()
-
-
-def _cluster_means(points: torch.Tensor, cluster_codes: torch.Tensor) -> torch.Tensor:
-    """Mean of each cluster, shape (clusters, d), float64."""
-    cluster_codes = cluster_codes.to(points.device)
-    counts = torch.bincount(cluster_codes)
-    total = torch.zeros(len(counts), points.shape[1], dtype=torch.float64, device=points.device)
-    for block, block_codes in zip(
-        torch.split(points, ROWS_PER_BLOCK), torch.split(cluster_codes, ROWS_PER_BLOCK), strict=True
-    ):
-        total.index_add_(0, block_codes, block.double())
-    return total / counts[:, None]
-
-
-def _sum_by_cluster(
-    values: torch.Tensor, group_clusters: torch.Tensor, n: int | None = None
-) -> torch.Tensor:
-    """Sum values of groups over their clusters, shape (n_clusters,)."""
-    return torch.bincount(group_clusters, weights=values, minlength=n or 0)
-
-
-def _weighted_mean(values: torch.Tensor, weights: torch.Tensor) -> float:
+def _weighted_mean(values: np.ndarray, weights: np.ndarray) -> float:
     """Return the weighted mean of the finite values, NaN if there are none."""
-    defined = torch.isfinite(values)
-    return (
-        float((values[defined] * weights[defined]).sum() / weights[defined].sum())
-        if bool(defined.any())
-        else float("nan")
-    )
+    defined = np.isfinite(values)
+    if not defined.any():
+        return float("nan")
+    return float((values[defined] * weights[defined]).sum() / weights[defined].sum())

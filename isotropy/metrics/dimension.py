@@ -7,6 +7,7 @@ dimension).
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from typing import Literal, NamedTuple
@@ -14,17 +15,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from isotropy.metrics.compiled import has_kernels
-from isotropy.metrics.distances import TILE, centred, keep_two_least, scaled, squared_norms
 from isotropy.metrics.matmul import (
-    ROWS_PER_BLOCK,
     full_precision,
-    product,
-    visit_pairs,
-    worker_threads,
 )
 from isotropy.metrics.neighbours import nearest_distances
-from isotropy.metrics.validation import Points, as_points, sample_rows
+from isotropy.metrics.validation import Points, as_points, sample_rows, scaled
 
 MIN_COSINE_DISTANCE = 1e-8  # lower bound of 1 - cos in the code of Cai et al.
 
@@ -55,11 +50,12 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     points = as_points(X, min_points=3, min_dims=1, in_place=True).detach()
     distinct = _mask_of_distinct(points, "two_nn")
     points = scaled(points if distinct is None else points[distinct.to(points.device)])
-    two_nearest = (
-        _two_nearest_distances(points)
-        if has_kernels(points)
-        else nearest_distances(points, 2, torch.arange(len(points)))[0]
-    )
+    if len(points) < 3:
+        raise ValueError(
+            "two_nn needs neighbours at different distances: at least 3 different points, got "
+            f"{len(points)}"
+        )
+    two_nearest = nearest_distances(points, 2, torch.arange(len(points)))[0]
     if not (two_nearest[:, 0] > 0).all():
         raise ValueError(
             f"{(two_nearest[:, 0] == 0).sum()} points have a nearest neighbour at distance 0 in "
@@ -264,85 +260,17 @@ def _mask_of_distinct(points: torch.Tensor, caller: str) -> torch.Tensor | None:
     """Return a mask, shape (n,), of the points that do not repeat an earlier one, and warn of those
     that do; None if none does.
     """
-    # Only rows with equal hashes are compared; all others are neither sorted nor copied.
-    digests = row_digests(points) if points.is_cpu else row_digests_by_torch(points).cpu().numpy()
-    _, first, counts = np.unique(digests, return_index=True, return_counts=True)
-    if len(first) == len(points):
-        return None
-    candidates = np.flatnonzero(np.isin(digests, digests[first[counts > 1]]))
-    rows = torch.from_numpy(candidates).to(points.device)
-    keys = np.ascontiguousarray((points[rows] + 0.0).cpu().numpy())
-    _, first = np.unique(
-        keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1]))).reshape(-1),
-        return_index=True,
-    )
-    repeated = np.delete(candidates, first)
-    if not len(repeated):
+    distinct = torch.ones(len(points), dtype=torch.bool)
+    seen: set[bytes] = set()
+    for i, row in enumerate((points + 0.0).cpu().numpy()):  # -0.0 becomes 0.0
+        key = hashlib.blake2b(row.tobytes(), digest_size=16).digest()
+        distinct[i] = key not in seen
+        seen.add(key)
+    n_repeated = len(points) - len(seen)
+    if not n_repeated:
         return None
     warnings.warn(
-        f"{caller}: {len(repeated)} of {len(points)} points repeat another and were left out",
+        f"{caller}: {n_repeated} of {len(points)} points repeat another and were left out",
         stacklevel=3,
     )
-    distinct = torch.ones(len(points), dtype=torch.bool)
-    distinct[torch.from_numpy(repeated)] = False
     return distinct
-
-
-def row_digests(points: torch.Tensor) -> np.ndarray:
-    """Return a hash of each row, shape (n,), uint64, on the CPU: a sum, modulo 2^64, of its words
-    of 32 bits times random odd factors. 0.0 and -0.0 are the same.
-    """
-    rows, factors = points.numpy(), _hash_factors(points)
-    digests = np.empty(len(rows), dtype=np.uint64)
-    for start in range(0, len(rows), ROWS_PER_BLOCK):
-        block = np.ascontiguousarray(rows[start : start + ROWS_PER_BLOCK] + 0.0)  # -0.0 becomes 0.0
-        digests[start : start + len(block)] = block.view(np.uint32).astype(np.uint64) @ factors
-    return digests
-
-
-def row_digests_by_torch(points: torch.Tensor) -> torch.Tensor:
-    """Same as `row_digests`, in plain torch, on any device: int64, and other values, since words
-    have a sign here. A GPU is not waited for.
-    """
-    factors = torch.from_numpy(_hash_factors(points).view(np.int64))
-    factors = factors.to(points.device, non_blocking=True)
-    blocks = torch.split(points, ROWS_PER_BLOCK)  # a GPU has no product of matrices of integers
-    words = ((block + 0.0).contiguous().view(torch.int32) for block in blocks)
-    return torch.cat([(part * factors).sum(dim=1) for part in words])
-
-
-def _hash_factors(points: torch.Tensor) -> np.ndarray:
-    """Return random odd numbers, one for each word of 32 bits of a row, uint64."""
-    width = points.shape[1] * points.element_size() // 4
-    random = np.random.default_rng(0).integers(1, 2**63, width, dtype=np.uint64)
-    factors: np.ndarray = random * np.uint64(2) + np.uint64(1)
-    return factors
-
-
-def _two_nearest_distances(points: torch.Tensor) -> np.ndarray:
-    """Return the distances to the two nearest neighbours, shape (n, 2), on the CPU; each pair of
-    tiles is visited once.
-    """
-    points = scaled(points)
-    cloud = centred(points)
-    norms = squared_norms(cloud).numpy()
-    two_smallest = np.full((n := len(cloud), 2), np.finfo(norms.dtype).max, dtype=norms.dtype)
-    parts = [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
-
-    def visit(pair: tuple[int, int]) -> None:
-        a, b = parts[pair[0]], parts[pair[1]]
-        # Points before centring: differences of near points lose no digits.
-        x, y = points[a].numpy(), points[b].numpy()
-        keep_two_least(
-            product(cloud[a], cloud[b]).numpy(),
-            x,
-            y,
-            norms[a],
-            norms[b],
-            two_smallest[a],
-            two_smallest[b],
-        )
-
-    with worker_threads() as pool:
-        visit_pairs(pool, len(parts), visit)
-    return two_smallest.astype(np.float64)

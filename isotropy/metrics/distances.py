@@ -17,32 +17,17 @@ import numpy as np
 import torch
 
 from isotropy.metrics.compiled import kernel
+from isotropy.metrics.validation import scaled
 
 TILE = 512  # rows on the CPU; a float32 tile of 1 MB stays in the cache
 # A pair with a smaller ratio of squared distance to sum of squared norms is computed directly.
 CLOSE = 1e-3
 # Between these, squares of coordinates and their sums keep their digits in float32.
-_TINY, _HUGE = 1e-9, 1e9
 COORDINATES_PER_LOOP = 4  # coordinates that are processed in one loop over a row
 MAX_DIFFERENCES_SIZE = 2**24  # array size for the differences of pairs computed directly
 
 # `fastmath` lets sums be vectorized: the cloud is finite and its squares are in the float range.
 _compiled = kernel(nogil=True, fastmath=True, error_model="numpy")
-
-
-def coordinate_scale(points: torch.Tensor) -> float:
-    """Return the number to divide a cloud by so that squares of its coordinates stay in the float
-    range: 1, or if they do not, the largest coordinate.
-    """
-    smallest, largest = torch.stack(torch.aminmax(points)).tolist()  # a GPU is waited for once
-    extent = max(-smallest, largest)
-    return 1.0 if not extent or _TINY < extent < _HUGE else extent
-
-
-def scaled(points: torch.Tensor) -> torch.Tensor:
-    """Divide a cloud by a number that keeps squares of its coordinates in the float range."""
-    scale = coordinate_scale(points)
-    return points if scale == 1 else points / scale
 
 
 def normalized(points: torch.Tensor) -> torch.Tensor:
@@ -308,54 +293,6 @@ def add_sums_from_parts(
         _row_distances_from_parts(row, partial_squares[i], X[x_first + i], Y, y_first)
         _add_row(row, x_codes[i], y_starts, y_codes, x_sums[i], columns)
     _add_transposed(columns, y_sums)
-
-
-@_compiled
-def keep_two_least(
-    tile: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    nx: np.ndarray,
-    ny: np.ndarray,
-    x_least: np.ndarray,
-    y_least: np.ndarray,
-) -> None:
-    """Turn scalar products, shape (m, k), into distances, and keep the two smallest of each row and
-    each column.
-
-    x and y may be shifted relative to the cloud of the products and norms: only their differences
-    are used. x_least and y_least, shapes (m, 2) and (k, 2), hold the two smallest distances so far,
-    in ascending order; for a tile on the diagonal they are the same array.
-    """
-    m, k = len(x), len(y)
-    diagonal = m == k and x.ctypes.data == y.ctypes.data
-    one, zero = tile.dtype.type(1), tile.dtype.type(0)
-    y_second = y_least[:, 1].copy()
-    for i in range(m):
-        row = tile[i]
-        if diagonal:
-            row[i] = -nx[i]
-        _row_to_distances(row, x[i], y, nx[i], ny)
-        if diagonal:
-            row[i] = np.finfo(row.dtype).max
-        n_smaller, x_second = zero, x_least[i, 1]
-        for j in range(k):  # a float counter, so that the loop is vectorized
-            n_smaller += one if row[j] < y_second[j] or row[j] < x_second else zero
-        if n_smaller > zero:
-            for j in range(k):
-                _update_two_least(row[j], x_least[i])
-                if not diagonal:
-                    _update_two_least(row[j], y_least[j])
-                    y_second[j] = y_least[j, 1]
-
-
-@_compiled
-def _update_two_least(value: Any, two_least: np.ndarray) -> None:
-    if value < two_least[0]:
-        two_least[1] = two_least[0]
-        two_least[0] = value
-    elif value < two_least[1]:
-        two_least[1] = value
 
 
 @_compiled

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -31,14 +31,15 @@ from isotropy.metrics.validation import (
     as_codes,
     as_points,
     as_symmetric,
+    coordinate_scale,
     require_dimensions,
-    require_finite,
     require_same_dimensions,
     require_size,
+    scaled,
 )
 
 # Between these, squares, their sums and the fourth powers in the gradient are in the float range.
-_TINY, _HUGE = 1e-8, 1e8
+_TINY, _HUGE = 1e-9, 1e9
 
 
 def isoscore(X: Points) -> float | torch.Tensor:
@@ -105,17 +106,6 @@ def isoscore_standard_error(X: Points, groups: Any = None) -> float:
     return standard_error(stream.influences(points), groups)
 
 
-def scaled(points: torch.Tensor) -> torch.Tensor:
-    """Return points whose squares are in the float range: a score does not depend on scale. Raises
-    a ValueError for NaN or infinity.
-    """
-    largest = torch.stack(torch.aminmax(points.detach())).abs().amax()
-    if _TINY < float(largest) < _HUGE:
-        return points
-    require_finite(points)
-    return points.double() / torch.where(largest > 0, largest, 1)
-
-
 def standard_error(influences: torch.Tensor, groups: Any = None) -> float:
     """Standard error of an estimate from the influences of its points, shape (n,).
 
@@ -163,7 +153,6 @@ def isoscore_star(
     """
     points = as_points(X, finite=False, in_place=True)
     require_share(zeta)
-    checks = _Checks(values=validate, scale=validate)
     shrinkage = None
     if zeta > 0:
         if shrinkage_covariance is None:
@@ -173,10 +162,15 @@ def isoscore_star(
             )
         shrinkage = as_shrinkage(shrinkage_covariance)
         shrinkage.require_compatible(points)
-    try:
-        score = _score(points, shrinkage, zeta, checks)
-    except _OutOfFloatRange:
-        score = _score_rescaled(points, shrinkage, zeta)
+    if validate and (scale := coordinate_scale(points)) != 1:
+        points = points - points.detach().mean(dim=0)
+        scale = float(points.detach().abs().amax()) or 1.0
+        points = points / scale
+        if shrinkage is not None:
+            shrinkage = ShrinkageCovariance(shrinkage.matrix / scale**2)
+    matrix = None if shrinkage is None else shrinkage.matrix  # an input, for autograd
+    apply: Any = _IsoScoreStar.apply
+    score: torch.Tensor = apply(points, matrix, shrinkage, float(zeta), validate)
     return score if isinstance(X, torch.Tensor) else float(score)
 
 
@@ -408,19 +402,6 @@ class StreamingIsoScore(StreamingCovariance):
         return forms
 
 
-class _Checks(NamedTuple):
-    """What to check while a score is computed: its values, and the scale of the points. Reading a
-    value waits for a GPU.
-    """
-
-    values: bool
-    scale: bool
-
-
-class _OutOfFloatRange(Exception):
-    """Squares of the points, or their sums, are too large or small for floating point."""
-
-
 class _IsoScoreStar(torch.autograd.Function):
     """IsoScore* with its gradient in closed form.
 
@@ -438,7 +419,7 @@ class _IsoScoreStar(torch.autograd.Function):
         covariance: torch.Tensor | None,
         shrinkage: ShrinkageCovariance | None,
         zeta: float,
-        checks: _Checks,
+        validate: bool,
     ) -> torch.Tensor:
         n, d = points.shape
         mean = points.mean(dim=0)
@@ -447,12 +428,10 @@ class _IsoScoreStar(torch.autograd.Function):
         second = gram(centred) if n < d else scatter(points, mean)
         # With checks, scalars are Python floats, also in double precision: a call into torch takes
         # longer than the product of a small batch. Without, they stay on the device.
-        number: Callable[[torch.Tensor], Any] = float if checks.values else torch.Tensor.double
+        number: Callable[[torch.Tensor], Any] = float if validate else torch.Tensor.double
         trace = number(second.trace())
-        if checks.scale and not _TINY < (trace / n) ** 0.5 < _HUGE:  # root mean square distance
-            raise _OutOfFloatRange
         if (
-            checks.values
+            validate
             and zeta == 0
             and not _points_differ(
                 (centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean
@@ -469,7 +448,7 @@ class _IsoScoreStar(torch.autograd.Function):
                 cross = number((second * shrinkage.as_dtype(torch.float64)).sum())
             t += zeta * shrinkage.trace
             f += 2 * a * zeta * cross + zeta**2 * shrinkage.square
-        if checks.values and not f > 0:
+        if validate and not f > 0:
             raise ValueError("the variance is zero or not a number: IsoScore is undefined")
         ctx.save_for_backward(points, covariance)
         ctx.zeta, ctx.centred, ctx.second, ctx.t, ctx.f = zeta, centred, second, t, f
@@ -532,46 +511,6 @@ def _points_differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
     return bool(
         (variances.clamp(min=0).sqrt() > 4 * torch.finfo(mean.dtype).eps * mean.abs()).any()
     )
-
-
-def _score(
-    points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float, checks: _Checks
-) -> torch.Tensor:
-    matrix = None if shrinkage is None else shrinkage.matrix  # an input, for autograd
-    if torch._C._are_functorch_transforms_active():  # torch.func cannot use our gradient
-        if checks.values:
-            _require_variance(points, zeta)
-        return _score_by_definition(points, matrix, zeta)
-    apply: Any = _IsoScoreStar.apply
-    score: torch.Tensor = apply(points, matrix, shrinkage, float(zeta), checks)
-    return score
-
-
-def _score_rescaled(
-    points: torch.Tensor, shrinkage: ShrinkageCovariance | None, zeta: float
-) -> torch.Tensor:
-    """Compute the score of points whose squares leave the float range, which does not depend on
-    their scale: they are rescaled first. Raises ValueError if the reason is NaN or infinity.
-    """
-    require_finite(points)
-    scale = (points.detach() - points.detach().mean(dim=0)).abs().amax()
-    scale = torch.where(scale > 0, scale, 1)
-    if shrinkage is not None:
-        shrinkage = ShrinkageCovariance(shrinkage.matrix / scale.double() ** 2)
-    return _score(points / scale, shrinkage, zeta, _Checks(values=True, scale=False))
-
-
-def _require_variance(points: torch.Tensor, zeta: float) -> None:
-    """Raise a ValueError for points that are not finite or all equal. Under `torch.vmap`, where
-    code cannot branch on values, there is no error: the score of such points is NaN.
-    """
-    try:
-        require_finite(points)
-        equal = zeta == 0 and bool((points == points[:1]).all())
-    except RuntimeError:
-        return
-    if equal:
-        raise ValueError("all points are equal: IsoScore is undefined")
 
 
 def _score_by_definition(

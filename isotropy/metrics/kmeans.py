@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from sklearn.cluster import kmeans_plusplus
 
-from isotropy.metrics.compiled import has_kernels, kernel
 from isotropy.metrics.matmul import full_precision, product, worker_threads
 from isotropy.metrics.validation import aligned
 
@@ -123,9 +122,7 @@ class _Run:
 
     def relabel(self, X: np.ndarray, labels: np.ndarray) -> int:
         """Replace the labels and update the sums and sizes; return how many labels changed."""
-        move = _move_points if has_kernels(torch.from_numpy(X)) else _move_points_by_torch
-        changed: int = move(X, self.labels, labels, self.sums, self.sizes)
-        return changed
+        return _move_points(X, self.labels, labels, self.sums, self.sizes)
 
     def update(self, X: np.ndarray) -> float:
         """Move each centre to the mean of its points; return the sum of the squared distances that
@@ -181,7 +178,6 @@ def lloyd(
     total = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
     max_move = tol * total / X.size
     active = runs = [_Run(start, len(X)) for start in starts]
-    nearest = _assign_nearest if has_kernels(torch.from_numpy(X)) else _assign_nearest_by_numpy
     with worker_threads() as pool:
 
         def assign(assigned_runs: list[_Run]) -> list[int]:
@@ -195,7 +191,7 @@ def lloyd(
             def block(first: int) -> None:
                 points = torch.from_numpy(X[first : first + ROWS])
                 products = product(points, all_centers).numpy()
-                nearest(products, norms, ends, labels[:, first : first + ROWS])
+                _assign_nearest(products, norms, ends, labels[:, first : first + ROWS])
 
             list(pool.map(block, range(0, len(X), ROWS)))
             return list(pool.map(lambda run, row: run.relabel(X, row), assigned_runs, labels))
@@ -216,7 +212,6 @@ def lloyd(
     return [run.result(total) for run in runs]
 
 
-@kernel(nogil=True)
 def _assign_nearest(
     products: np.ndarray, norms: np.ndarray, ends: np.ndarray, labels: np.ndarray
 ) -> None:
@@ -224,56 +219,17 @@ def _assign_nearest(
     products of points and all centres, shape (rows, centres). `ends` holds the end of each run's
     centres.
     """
-    for i in range(len(products)):
-        first = 0
-        for run in range(len(ends)):
-            row, run_norms = products[i, first : ends[run]], norms[first : ends[run]]
-            best, nearest = run_norms[0] - 2 * row[0], 0
-            for j in range(1, len(row)):
-                distance = run_norms[j] - 2 * row[j]
-                if distance < best:
-                    best, nearest = distance, j
-            labels[run, i] = nearest
-            first = ends[run]
-
-
-def _assign_nearest_by_numpy(
-    products: np.ndarray, norms: np.ndarray, ends: np.ndarray, labels: np.ndarray
-) -> None:
-    """Compute `_assign_nearest` without compiled code: the same labels."""
     distances = norms - 2 * products.astype(np.float64)
     for row, (first, end) in zip(labels, pairwise([0, *ends]), strict=True):
         row[:] = distances[:, first:end].argmin(axis=1)
 
 
-@kernel(nogil=True)
 def _move_points(
     X: np.ndarray, before: np.ndarray, after: np.ndarray, sums: np.ndarray, sizes: np.ndarray
 ) -> int:
     """Move the points whose label changes (-1: no label yet) to the sums and sizes of their new
-    clusters, in order, and update `before`; return how many changed.
+    clusters, and update `before`; return how many changed.
     """
-    changed = 0
-    for i in range(len(X)):
-        old, new = before[i], after[i]
-        if old == new:
-            continue
-        changed += 1
-        if old >= 0:
-            sizes[old] -= 1
-            for j in range(X.shape[1]):
-                sums[old, j] -= X[i, j]
-        sizes[new] += 1
-        for j in range(X.shape[1]):
-            sums[new, j] += X[i, j]
-        before[i] = new
-    return changed
-
-
-def _move_points_by_torch(
-    X: np.ndarray, before: np.ndarray, after: np.ndarray, sums: np.ndarray, sizes: np.ndarray
-) -> int:
-    """Compute `_move_points` without compiled code: the same sums up to rounding."""
     moved = np.flatnonzero(before != after)
     known = moved[before[moved] >= 0]
     for rows, labels, sign in ((moved, after, 1), (known, before, -1)):

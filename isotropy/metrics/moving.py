@@ -25,11 +25,10 @@ from isotropy.metrics.distances import (
     add_silhouettes,
     add_sums_from_parts,
     centred,
-    coordinate_scale,
 )
 from isotropy.metrics.matmul import full_precision, visit_pairs, worker_threads
 from isotropy.metrics.silhouettes import Tiles, scores_from_sums, sort_by_class, split_into_chunks
-from isotropy.metrics.validation import as_codes, as_points, sample_rows
+from isotropy.metrics.validation import as_codes, as_points, coordinate_scale, sample_rows
 
 SAMPLE_SIZE = 512
 """Points from which the subspace is estimated; the residual is then computed for all points."""

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from isotropy.metrics.compiled import has_kernels, kernel
-from isotropy.metrics.distances import centred, scaled, squared_norms
+from isotropy.metrics.distances import centred, squared_norms
 from isotropy.metrics.matmul import product, worker_threads
+from isotropy.metrics.validation import scaled
 
 MIN_EXTRA_NEIGHBOURS = 8  # minimum number of neighbours to search for beyond k
 # Smaller ratios of squared distance to sum of squared norms are computed from the difference.

@@ -66,35 +66,14 @@ def partition_isotropy(W: Points, *, signs: Signs = "fixed", log: bool = False) 
         >>> round(partition_isotropy(X), 2), round(partition_isotropy(X + [2, 0, 0]), 2)
         (0.92, 0.15)
     """
-    return partition_isotropies(W, [1.0], signs=signs, log=log)[0]
-
-
-def partition_isotropies(
-    W: Points, scales: Sequence[float], *, signs: Signs = "fixed", log: bool = False
-) -> list[float]:
-    """I(W) of a cloud at several scales, which share the eigenvectors.
-
-    Args:
-        W: point cloud, shape (n, d).
-        scales: factors that all vectors are multiplied by, at least one.
-        signs: as in `partition_isotropy`.
-        log: as in `partition_isotropy`.
-
-    Returns:
-        `partition_isotropy` of the cloud multiplied by each factor.
-
-    Raises:
-        ValueError: as in `partition_isotropy`, or no factor given.
-    """
-    return _stream(W, scales, signs).compute_each(log=log)
+    return _stream(W, [1.0], signs).compute(log=log)
 
 
 def partition_isotropy_ranges(
     W: Points, scales: Sequence[float], *, log: bool = False
 ) -> list[IsotropyRange]:
-    """I(W) of a cloud at several scales, each with its range over the signs of eigenvectors.
-
-    Arguments and errors as in `partition_isotropies`.
+    """I(W) of a cloud at several scales (factors that all vectors are multiplied by), each with its
+    range over the signs of eigenvectors. Other arguments and errors as in `partition_isotropy`.
     """
     return _stream(W, scales, "both").compute_ranges(log=log)
 

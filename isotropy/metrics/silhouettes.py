@@ -31,7 +31,6 @@ from isotropy.metrics.compiled import has_kernels
 from isotropy.metrics.distances import (
     TILE,
     add_sums,
-    coordinate_scale,
     distances,
     min_mean_of_other_classes,
     normalized,
@@ -46,6 +45,7 @@ from isotropy.metrics.validation import (
     as_codes,
     as_numbers,
     as_points,
+    coordinate_scale,
     require_finite,
     sample_rows,
 )

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isotropy.metrics.isoscores import StreamingIsoScore, _points_differ, scaled, standard_error
+from isotropy.metrics.isoscores import StreamingIsoScore, _points_differ, standard_error
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, gram, scatter
-from isotropy.metrics.validation import Points, as_points
+from isotropy.metrics.validation import Points, as_points, scaled
 
 MIN_POINTS = 4
 """Fewest points for the two estimates."""
@@ -261,15 +261,12 @@ def _corrected(score: torch.Tensor, left_out: torch.Tensor) -> torch.Tensor:
 def _as_enough_points(X: Points, min_points: int, validate: bool) -> torch.Tensor:
     """Check a cloud, and rescale it if its squares leave the float range."""
     points = as_points(X, min_points=min_points, finite=False, in_place=True)
-    # Values cannot be looked at within transforms of torch.func
-    can_look = validate and not torch._C._are_functorch_transforms_active()
-    return scaled(points) if can_look else points
+    return scaled(points) if validate else points
 
 
 def _estimate(points: torch.Tensor, validate: bool) -> torch.Tensor:
     """The unbiased score of a cloud, shape (n, d)."""
     n = len(points)
-    validate = validate and not torch._C._are_functorch_transforms_active()
     sums, forms = _sums_and_forms(points, MIN_CORRECTED <= n <= MAX_CORRECTED, validate)
     score, denominator = _ratio(sums)
     score = _checked(score, denominator) if validate else score
@@ -339,19 +336,8 @@ def _fourth_moment(points: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
 
 def _gram(y: torch.Tensor) -> torch.Tensor:
     """YY' in float64, differentiable."""
-    if torch._C._are_functorch_transforms_active():  # torch.func cannot use our gradient
-        return (y @ y.mT).double()
     apply: Any = _Gram.apply
     products: torch.Tensor = apply(y)
-    return products
-
-
-def _product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """XY, differentiable in full precision."""
-    if torch._C._are_functorch_transforms_active():
-        return x @ y
-    apply: Any = _Product.apply
-    products: torch.Tensor = apply(x, y)
     return products
 
 
@@ -372,7 +358,7 @@ class _Gram(torch.autograd.Function):
 
 
 class _Product(torch.autograd.Function):
-    """XY with a gradient that does not depend on autocast."""
+    """XY with a gradient in full precision, whatever torch's settings."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -384,3 +370,6 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = ctx.saved_tensors
         return grad_outputs[0] @ y.mT, x.mT @ grad_outputs[0]
+
+
+_product: Any = _Product.apply

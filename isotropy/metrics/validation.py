@@ -176,6 +176,26 @@ def require_finite(points: torch.Tensor) -> None:
         )
 
 
+def coordinate_scale(points: torch.Tensor) -> float:
+    """Return the number to divide a cloud by so that squares of its coordinates stay in the float
+    range: 1, or if they do not, the largest coordinate. Raises a ValueError for NaN or infinity.
+    """
+    smallest, largest = torch.stack(torch.aminmax(points.detach())).tolist()
+    extent = max(-smallest, largest)
+    if 1e-9 < extent < 1e9:
+        return 1.0
+    require_finite(points)
+    return extent or 1.0
+
+
+def scaled(points: torch.Tensor) -> torch.Tensor:
+    """Divide a cloud by a number that keeps squares of its coordinates in the float range: scores
+    do not depend on scale.
+    """
+    scale = coordinate_scale(points)
+    return points if scale == 1 else points / scale
+
+
 def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2) -> torch.Tensor:
     """Return class codes 0..K-1, shape (n,), on the CPU.
 

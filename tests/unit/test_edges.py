@@ -96,29 +96,6 @@ def test_isoscore_with_an_outlier_is_not_negative(n: int, d: int, far: float) ->
         assert 0 <= isoscore(X) < 1e-5
 
 
-def test_torch_func_grad_and_vmap() -> None:
-    """`torch.func.grad` and `torch.vmap` of IsoScore, and of I-STAR."""
-    X = STATES[1].double().reshape(-1, D).clone()
-    leaf = X.clone().requires_grad_()
-    isoscore(leaf).backward()  # type: ignore[union-attr]
-    assert leaf.grad is not None
-    assert torch.allclose(torch.func.grad(isoscore)(X), leaf.grad, rtol=1e-9)
-    both = torch.vmap(isoscore)(torch.stack([X, 2 * X]))
-    assert torch.allclose(both, torch.as_tensor(isoscore(X)))
-
-    loss, states = istar(), torch.stack(STATES).double().requires_grad_()
-    loss(states, MASK).backward()
-    result = torch.func.grad(lambda s: loss(s, MASK))(states.detach())
-    assert states.grad is not None
-    assert torch.allclose(result, states.grad, rtol=1e-9)
-
-
-def test_torch_func_grad_rejects_invalid_points() -> None:
-    """Under vmap the result is NaN, because checks cannot depend on values."""
-    nan = torch.full((10, 3), torch.nan)
-    for X, message in ((torch.ones(10, 3), "all points are equal"), (nan, "NaN")):
-        with pytest.raises(ValueError, match=message):
-            torch.func.grad(isoscore)(X)
-    assert torch.isnan(torch.vmap(isoscore)(torch.ones(1, 10, 3))).all()
+def test_score_of_a_rank_one_covariance_is_not_negative() -> None:
     v = np.random.default_rng(0).normal(size=30)
     assert isoscore_from_covariance(np.outer(v, v)) >= 0

@@ -12,7 +12,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from isotropy.metrics import compiled, cosines, matmul, type_cosines
+from isotropy.metrics import compiled, distances, matmul, silhouette
 
 
 @pytest.mark.parametrize(("n", "d"), [(5000, 40), (9, 300), (300, 301), (2, 2)])
@@ -47,13 +47,13 @@ import json
 import numpy as np
 from numba.core import caching
 caching.CacheImpl._locator_classes = []
-from isotropy.metrics import compiled, cosines, distances
-kernels = [cosines._add_units, distances.add_sums, distances.keep_two_least]
+from isotropy.metrics import compiled, distances, silhouette
+kernels = [distances.add_sums]
 X = np.random.default_rng(0).standard_normal((50, 4))
 print(json.dumps({
     "kept": compiled.CACHE_ON_DISK,
     "caches": [type(kernel._cache).__name__ for kernel in kernels],
-    "values": cosines.type_cosines(X, np.arange(50) % 5),
+    "value": silhouette(X, np.arange(50) % 5),
 }))
 """
     done = subprocess.run(
@@ -63,9 +63,9 @@ print(json.dumps({
     assert result["kept"] is False
     assert set(result["caches"]) == {"NullCache"}
     X = np.random.default_rng(0).standard_normal((50, 4))
-    assert result["values"] == pytest.approx(type_cosines(X, np.arange(50) % 5), abs=1e-12)
+    assert result["value"] == pytest.approx(silhouette(X, np.arange(50) % 5), abs=1e-12)
     if compiled.CACHE_ON_DISK:  # unless this installation is read-only itself
-        assert type(cosines._add_units._cache).__name__ == "FunctionCache"
+        assert type(distances.add_sums._cache).__name__ == "FunctionCache"
 
 
 def test_ordered_threads_limits_openmp_to_two() -> None:

