@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from isotropy.errors import IsotropyError, first_line, is_failure
-from isotropy.models.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
+from isotropy.models.folder import DEFAULT_MAX_LENGTH, Layout, read_layout
 from isotropy.read.clouds import PointCloud, StoredArray, cloud_from_file
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ head. What is not used is recorded.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import transformers
-from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoModel, AutoModelForTextEncoding
+from transformers import PreTrainedModel
 
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json
@@ -23,9 +24,8 @@ from isotropy.models.folder import require_supported
 log = logging.getLogger(__name__)
 
 NAMES_SHOWN = 3
-
-TEXT_PARTS = ("text_model", "language_model", "text_encoder")
-"""Names under which models of several modalities hold the part that reads texts."""
+INFO = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+"""Shapes are compared here: the error of transformers refers to its log."""
 
 PADDING_TOLERANCE = 5e-5
 """Difference, relative to the largest value, that rounding explains in single precision."""
@@ -54,14 +54,16 @@ def load_weights(model_class: Any, folder: Path, **options: Any) -> LoadedModel:
     """
     if (folder / "config.json").is_file():
         require_supported(folder, read_json(folder / "config.json"))
-    # Shapes are compared here: the error of transformers refers to its log.
-    model, info = model_class.from_pretrained(
-        folder,
-        local_files_only=True,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,
-        **options,
-    )
+    model, info = model_class.from_pretrained(folder, local_files_only=True, **INFO, **options)
+    return LoadedModel(model, check_weights(folder, model, info))
+
+
+def check_weights(folder: Path, model: Any, info: dict[str, Any]) -> dict[str, Any]:
+    """Check what transformers says of the weights that it has loaded; return a description.
+
+    Raises:
+        IsotropyError: as in `load_weights`.
+    """
     for name, stored, expected in sorted(info["mismatched_keys"]):
         if not _is_optional(name, model):
             raise IsotropyError(
@@ -74,61 +76,31 @@ def load_weights(model_class: Any, folder: Path, **options: Any) -> LoadedModel:
     if unused:
         log.info("%d weights in %s are not used: %s", len(unused), folder.name, _few(unused))
     library = f"transformers {transformers.__version__}"
-    return LoadedModel(model, {"library": library, "missing": missing, "unused": unused})
+    return {"library": library, "missing": missing, "unused": unused}
 
 
-def load_text_model(folder: Path, config: Any, **options: Any) -> LoadedModel:
-    """Load the part of a model that reads texts.
-
-    Args:
-        folder: the model's folder.
-        config: its configuration in transformers.
-        options: further arguments for `from_pretrained`.
-
-    Raises:
-        IsotropyError: as `load_weights` and `text_part`.
+@contextmanager
+def weight_reports() -> Iterator[list[tuple[Any, dict[str, Any]]]]:
+    """Collect each model that another library loads by transformers in this block, with what
+    transformers says of its weights.
     """
-    model_class = AutoModelForTextEncoding if has_encoder_class(config) else AutoModel
-    loaded = load_weights(model_class, folder, **options)
-    part = text_part(loaded.model, folder)
-    if part is loaded.model:
-        return loaded
-    return LoadedModel(part, loaded.weights | {"part": type(part).__name__})
+    reports: list[tuple[Any, dict[str, Any]]] = []
+    original: Any = PreTrainedModel.__dict__["from_pretrained"]
+
+    def load(cls: Any, *args: Any, **options: Any) -> Any:
+        reports.append(original.__func__(cls, *args, **(options | INFO)))
+        return reports[-1][0]
+
+    PreTrainedModel.from_pretrained = classmethod(load)  # type: ignore[assignment]
+    try:
+        yield reports
+    finally:
+        PreTrainedModel.from_pretrained = original
 
 
-def has_encoder_class(config: Any) -> bool:
-    """Return whether transformers has a class for the encoder alone of this encoder-decoder, such
-    as T5's. Folders may hold weights of the encoder only, and then say that they have no decoder.
-    """
-    model_class = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
-    return model_class is not None and model_class.__name__.endswith("EncoderModel")
-
-
-def text_part(model: Any, folder: Path) -> Any:
-    """Return the part of a model that reads texts: the encoder of an encoder-decoder, the text part
-    of a model of several modalities, else the model itself.
-
-    Args:
-        model: a model of transformers.
-        folder: where it comes from, for the message.
-
-    Raises:
-        IsotropyError: no part reads texts alone, or a text would depend on those before it.
-    """
-    config = model.config
-    if getattr(config, "attention_type", None) == "block_sparse":
-        raise IsotropyError(
-            f"{folder}: with block-sparse attention a short text changes how the texts after it "
-            'are read: set attention_type to "original_full" in config.json'
-        )
-    if config.is_encoder_decoder:
-        return model.get_encoder()
-    if config.get_text_config() is config:
-        return model
-    for name in TEXT_PARTS:
-        if (part := getattr(model, name, None)) is not None:
-            return part
-    raise IsotropyError(f"{folder}: no part of a {config.model_type} reads texts alone")
+def text_encoder(model: Any) -> Any:
+    """Return the encoder of an encoder-decoder, else the model itself."""
+    return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
 class HiddenStates(NamedTuple):

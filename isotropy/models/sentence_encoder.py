@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from isotropy.device import HostCopy, to_device
@@ -34,7 +34,12 @@ from isotropy.models.attention import avoid_reading_masks
 from isotropy.models.batches import batches, pad_rows
 from isotropy.models.encoder import Encoder
 from isotropy.models.linear import use_onednn_where_faster
-from isotropy.models.loading import HiddenStates, inspect_hidden_states, load_text_model
+from isotropy.models.loading import (
+    HiddenStates,
+    inspect_hidden_states,
+    load_weights,
+    text_encoder,
+)
 
 log = logging.getLogger(__name__)
 
@@ -90,9 +95,9 @@ class SentenceEncoder:
             )
         # transformers takes the fastest attention of the architecture: torch's, or MPNet's own.
         self._load = partial(
-            load_text_model,
+            load_weights,
+            AutoModel,
             folder,
-            config,
             dtype=dtype,
             use_safetensors=None if gguf else True,
             **load_options,
@@ -107,7 +112,7 @@ class SentenceEncoder:
         with self._loading:
             if self._model is None:
                 model, self.weights = self._load()
-                model = model.eval().to(self.device)
+                model = text_encoder(model).eval().to(self.device)
                 if self._gguf is not None:  # unaligned NumPy memory: products depend on alignment
                     self.weights = self.weights | {"file": self._gguf.name}
                     for weight in model.parameters():
@@ -244,12 +249,18 @@ class SentenceEncoder:
         self, input_ids: np.ndarray, mask: np.ndarray, **options: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         """Compute the states of all layers of padded texts, shape (texts, tokens, d) each."""
-        states: tuple[torch.Tensor, ...] = self.model(
+        outputs = self.model(
             input_ids=to_device(input_ids, self.device),
             attention_mask=self._mask_input(mask),
             output_hidden_states=True,
             **options,
-        ).hidden_states
+        )
+        states: tuple[torch.Tensor, ...] | None = getattr(outputs, "hidden_states", None)
+        if states is None:
+            raise IsotropyError(
+                f"a {self.config.model_type} gives no hidden states for texts: embed with it "
+                "yourself and measure the vectors, saved by numpy.save"
+            )
         return states
 
     def _pad(
@@ -284,18 +295,10 @@ class SentenceEncoder:
 
 
 def find_gguf(folder: Path) -> Path | None:
-    """Return the GGUF file of a model's folder; None if it has other weights.
-
-    Raises:
-        IsotropyError: it has several.
-    """
-    files = sorted(folder.glob("*.gguf"))
-    if not files or any(folder.glob("*.safetensors")):
+    """Return the GGUF file of a model's folder; None if it has other weights."""
+    if any(folder.glob("*.safetensors")):
         return None
-    if len(files) > 1:
-        names = ", ".join(file.name for file in files)
-        raise IsotropyError(f"{folder}: expected one GGUF file, got {names}")
-    return files[0]
+    return next(folder.glob("*.gguf"), None)
 
 
 POSITIONS_START_AFTER_PADDING = (

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import sentence_transformers
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import (
-    Normalize,
-    Pooling,
-    Router,
-    Transformer,
-)
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 from sentence_transformers.util import batch_to_device
 from transformers.utils import logging as transformers_logging
 
 from isotropy.errors import IsotropyError, suggest
 from isotropy.models.batches import pad_rows
-from isotropy.models.folder import read_valid_json
-from isotropy.models.layout import read_modules
 from isotropy.models.loading import (
     HiddenStates,
+    check_weights,
     differs_beyond_rounding,
     inspect_hidden_states,
-    load_weights,
-    text_part,
+    text_encoder,
+    weight_reports,
 )
-from isotropy.models.sentence_encoder import max_input_tokens
 
 Features = dict[str, Any]
 SHORT = 8
@@ -66,27 +59,35 @@ class SentenceModel:
     ) -> None:
         transformers_logging.disable_progress_bar()
         logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
-        self.library = SentenceTransformer(
-            str(folder),
-            device=str(device),
-            local_files_only=True,
-            trust_remote_code=False,
-            truncate_dim=truncate_dim,
-            model_kwargs={"dtype": torch.float32, "use_safetensors": True},
-        )
+        with weight_reports() as reports:
+            self.library = SentenceTransformer(
+                str(folder),
+                device=str(device),
+                local_files_only=True,
+                trust_remote_code=False,
+                truncate_dim=truncate_dim,
+                model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+            )
         self.library.float().eval()
         self.device = device
         self.prompt = self._resolve_prompt(folder, prompt, prompt_name)
-        self.weights: dict[str, Any] = {"missing": [], "unused": []}
-        self._text_part: Any = None
-        for path, module in _transformers(self.library, folder):
-            # The library does not tell which weights were missing: they are loaded once more.
-            part = _reload(module, path, self.weights)
-            module.model.to(device)
-            if module is self.library[0]:
-                self._text_part = part
+        self.weights = self._check_weights(folder, reports)
+        first = self.library[0]
+        self._encoder = text_encoder(first.model) if isinstance(first, Transformer) else None
         self.hidden = self._inspect()
         self.truncate_dim = self._valid_truncation(folder)
+
+    def _check_weights(self, folder: Path, reports: list[Any]) -> dict[str, Any]:
+        """Check the weights of all transformers; describe what was missing and what was unused."""
+        checked = [check_weights(folder, model, info) for model, info in reports]
+        missing = [name for each in checked for name in each["missing"]]  # of poolers
+        modules = (m for m in self.library.modules() if isinstance(m, Transformer))
+        if missing and any(m.module_output_name != "token_embeddings" for m in modules):
+            raise IsotropyError(
+                f"{folder}: the file of weights lacks {', '.join(missing[:3])}, from which the "
+                "model makes its vectors"
+            )
+        return {"missing": missing, "unused": [n for each in checked for n in each["unused"]]}
 
     def _resolve_prompt(self, folder: Path, prompt: str | None, name: str | None) -> str:
         prompts = {key: text or "" for key, text in self.library.prompts.items()}
@@ -108,7 +109,7 @@ class SentenceModel:
 
     def _inspect(self) -> HiddenStates | None:
         """Find out what the hidden layers are; None without a transformer."""
-        if self._text_part is None:
+        if self._encoder is None:
             return None
         features: Features = self.library.preprocess(["a"])
         short = features["input_ids"][_attention_mask(features) > 0][:SHORT].tolist()
@@ -142,7 +143,7 @@ class SentenceModel:
 
     def lengths(self, texts: Sequence[str], at_once: int = 1024) -> list[int]:
         """Number of tokens of each text, with the prompt; 1 without a transformer."""
-        if self._text_part is None:
+        if self._encoder is None:
             return [1] * len(texts)
         if "attention_mask" not in self.features(texts[:1]):  # padding could not be told
             at_once = 1
@@ -177,7 +178,7 @@ class SentenceModel:
         optional = {}
         if (types := features.get("token_type_ids")) is not None and bool(types.any()):
             optional["token_type_ids"] = types.to(self.device)
-        states: Sequence[torch.Tensor] = self._text_part(
+        states: Sequence[torch.Tensor] = self._encoder(
             input_ids=features["input_ids"].to(self.device),
             attention_mask=_attention_mask(features).to(self.device),
             output_hidden_states=True,
@@ -210,47 +211,3 @@ def _attention_mask(features: Features) -> torch.Tensor:
     """Return the attention mask of tokenized texts; without one, all tokens are read."""
     mask: torch.Tensor | None = features.get("attention_mask")
     return torch.ones_like(features["input_ids"]) if mask is None else mask
-
-
-def _transformers(library: SentenceTransformer, folder: Path) -> Iterator[tuple[Path, Transformer]]:
-    """Yield the transformers of a model with their folders, also those of a router."""
-    for (_, path), module in zip(read_modules(folder), library, strict=True):
-        if isinstance(module, Transformer):
-            yield folder / path, module
-        elif isinstance(module, Router):
-            structure = read_valid_json(folder / path / "router_config.json")["structure"]
-            inner: dict[str, Any] = {}  # by name, since routes may share modules
-            for route, names in structure.items():
-                inner |= dict(zip(names, module.sub_modules[route].children(), strict=True))
-            for name, part in inner.items():
-                if isinstance(part, Transformer):
-                    yield folder / path / name, part
-
-
-def _reload(module: Transformer, folder: Path, weights: dict[str, Any]) -> Any:
-    """Load the weights of a transformer once more, and return the part that reads texts.
-
-    Args:
-        module: its model is replaced.
-        folder: where it comes from.
-        weights: names of missing and unused weights are added.
-
-    Raises:
-        IsotropyError: a weight is missing that is read.
-    """
-    settings = Transformer.load_config(str(folder), local_files_only=True)
-    options = dict(settings.get("model_kwargs") or settings.get("model_args") or {})
-    options |= {"dtype": torch.float32, "config": module.config}
-    loaded = load_weights(type(module.model), folder, **options)
-    reads_tokens = module.module_output_name == "token_embeddings"
-    if loaded.weights["missing"] and not reads_tokens:
-        raise IsotropyError(
-            f"{folder}: the file of weights lacks {', '.join(loaded.weights['missing'][:3])}, from "
-            "which the model makes its vectors"
-        )
-    module.model = loaded.model.eval()
-    longest = max_input_tokens(module.config)
-    module.max_seq_length = min(module.max_seq_length or longest, longest)
-    for key in ("missing", "unused"):
-        weights[key] += loaded.weights[key]
-    return text_part(module.model, folder)

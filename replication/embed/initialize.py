@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
+from isotropy.models.sentence_encoder import find_gguf
+
 
 def initialize(reference: Path, seed: int, folder: Path) -> None:
     """Write a model that differs from a reference model in its weights alone, which transformers
@@ -19,7 +21,7 @@ def initialize(reference: Path, seed: int, folder: Path) -> None:
         seed: random seed of the weights.
         folder: output folder, empty.
     """
-    gguf = next(reference.glob("*.gguf"), None)
+    gguf = find_gguf(reference)
     load_options: dict[str, Any] = {"local_files_only": True}
     if gguf is not None:
         load_options["gguf_file"] = gguf.name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import zipfile
@@ -14,7 +13,6 @@ import pytest
 from isotropy.errors import IsotropyError
 from replication.provenance.bundle import export
 from replication.provenance.crate import Crate
-from replication.provenance.diff import diff
 from replication.provenance.verify_bundle import METADATA
 from tests.unit.jobs import write_note
 
@@ -78,9 +76,3 @@ def test_verifier_runs_from_the_bundle_alone(bundle: Path, tmp_path: Path) -> No
         )
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("INTACT: ")
-
-
-def test_diff_rejects_a_pipe(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.zip")
-    with pytest.raises(IsotropyError, match="neither the folder of a run nor a bundle"):
-        diff(tmp_path / "pipe.zip", tmp_path / "pipe.zip")

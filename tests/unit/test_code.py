@@ -82,6 +82,7 @@ def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
     assert set(result.files) == {
         "scripts/make.py",
         "isotropy/__init__.py",
+        "replication/__init__.py",
         "replication/spec.py",
         "isotropy/stage/__init__.py",
         "isotropy/stage/work.py",

@@ -87,7 +87,7 @@ def test_mistakes_in_an_entry_name_the_field(
 
 @pytest.mark.parametrize("text", ["a: [", "[]", "a: 3", "../a: {}", "[" * 60 + "]" * 60])
 def test_malformed_registry_files_give_one_line(tmp_path: Path, text: str) -> None:
-    with pytest.raises(IsotropyError, match="datasets.yaml") as caught:
+    with pytest.raises(IsotropyError, match=r"datasets\.yaml") as caught:
         load(tmp_path, text)
     assert "\n" not in str(caught.value)
 

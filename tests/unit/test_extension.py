@@ -16,6 +16,7 @@ from replication.papers.registry import KEYS
 from replication.plan.config import Study, load_study, read_configuration
 from replication.plan.plan import Plan
 from replication.sources.registry import load_registry
+from replication.templates import read_yaml
 
 
 def study(project: Path, *models: str, **fields: Any) -> Study:
@@ -167,8 +168,9 @@ def test_ambiguous_setup_names_are_rejected(project: Path, tmp_path: Path) -> No
     """The data set `rv-all` with model `m`, and `rv` with `all-m`."""
     folder = own_data(project, tmp_path, "rv", "rv-all")
     sources = json.loads((folder / "config/local/sources.yaml").read_text())
+    model = read_yaml(project / "config/sources/models.yaml")["all-MiniLM-L6-v2"]
     for name in ("m", "all-m"):
-        sources[name] = sources["all-MiniLM-L6-v2-random"]
+        sources[name] = model
     (folder / "config/local/sources.yaml").write_text(json.dumps(sources))
     extension = {"models": ["m", "all-m"], "datasets": ["rv", "rv-all"]}
     raw = read_configuration([project / "config.yaml"], {"extension": extension})

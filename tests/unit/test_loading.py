@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from isotropy.errors import IsotropyError
 from isotropy.models.encoder import Encoder
-from isotropy.models.layout import read_layout
+from isotropy.models.folder import read_layout
 from isotropy.models.loading import load_weights
 from isotropy.models.sentence_encoder import SentenceEncoder
 from replication.cli import app

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
+from isotropy.measurement import scores
 from isotropy.metrics import (
     explainable_variance,
     isoscore,
@@ -32,7 +33,7 @@ from isotropy.metrics import (
     two_nn,
     type_cosines,
 )
-from isotropy.read import clouds, scores
+from isotropy.read import clouds
 from isotropy.read.arrays import open_file
 from isotropy.transform_files import load_transform
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement

@@ -18,6 +18,7 @@ from replication.cli.common import study_plan
 from replication.job import Job
 from replication.provenance.audit import verify, verify_all
 from replication.provenance.checkout import Checkout
+from replication.provenance.code import Codebase
 from replication.provenance.format import MAX_RECORD_BYTES, line_sha256
 from replication.provenance.ledger import append_run
 from replication.provenance.lineage import Lineage
@@ -317,7 +318,7 @@ def test_missing_temporary_outputs_are_no_damage(
     rules.write_text(
         rules.read_text().replace(texts, 'note=temp("results/prepare/{dataset}.texts.parquet")', 1)
     )
-    monkeypatch.setattr("replication.job.PROJECT", checkout)
+    monkeypatch.setattr("replication.job.CODEBASE", Codebase(checkout))
     write_note(checkout, "brief")
     (run / "results/brief.txt").unlink()
     (run / "results/note.txt").unlink()

@@ -163,7 +163,7 @@ def test_affine_transform_is_loaded_without_trust_in_code(
     model.save(str(tmp_path / "saved"))
     loaded = SentenceTransformer(str(tmp_path / "saved"), device="cpu", trust_remote_code=False)
     largest = np.abs(expected).max()
-    assert np.abs(loaded.encode(TEXTS) - expected).max() < 1e-6 * max(1, largest)
+    assert np.abs(loaded.encode(TEXTS) - expected).max() < 1e-5 * max(1, largest)
 
 
 def test_clustered_transform_needs_trust_and_equals_the_estimator(

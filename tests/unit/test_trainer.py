@@ -217,7 +217,7 @@ def task_model(kind: str) -> tuple[Any, list[dict[str, Any]]]:
     ],
 )
 def test_accumulated_update_equals_one_big_batch(kind: str, name: str, tmp_path: Path) -> None:
-    """The task's loss of four micro-batches of 4 is that of one batch of 16, the penalty is the mean
+    """The task's loss of four micro-batches of 4 is that of one batch of 16, the penalty the mean
     of theirs. Tasks differ in who divides the loss."""
 
     def run(size: int) -> Any:

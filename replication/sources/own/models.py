@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, first_line, format_value, is_failure
 from isotropy.files import sha256_file
-from isotropy.models.layout import DEFAULT_MAX_LENGTH, Layout, read_layout
+from isotropy.models.folder import DEFAULT_MAX_LENGTH, Layout, read_layout
 from replication.sources.own.hub import Repository
 
 REQUIRED_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json")
@@ -219,15 +219,10 @@ def _architecture(folder: Path) -> tuple[Any, Any]:
 
 
 def _require_text_model(folder: Path, config: Any) -> None:
-    from isotropy.models.loading import has_encoder_class
-
-    several = config.get_text_config() is not config
-    if config.is_encoder_decoder or several or has_encoder_class(config):
-        kind = "a model of several modalities" if several else "an encoder-decoder"
-        part = "text part" if several else "encoder"
+    if config.is_encoder_decoder or config.get_text_config() is not config:
         raise IsotropyError(
-            f"{folder}: {format_value(config.model_type)} is {kind}: the workflow reads only "
-            f"encoders and decoders; `isotropy measure` reads its {part}"
+            f"{folder}: {format_value(config.model_type)} has several parts: the workflow reads "
+            "only encoders and decoders of texts"
         )
 
 
