@@ -1,7 +1,7 @@
 """Changes to private parts of Snakemake 9.27 and its SLURM executor 2.8, each with its reason.
 
-Nothing else of the project touches them. Those that mend a fault are proposed upstream
-(`docs/upstream/`); each goes when it is no longer needed.
+Nothing else of the project touches them; each goes when it is no longer needed. One is also a
+change for the executor itself: `docs/upstream/slurm-job-states.patch`.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def limit_scheduler_timers(scheduler: Any) -> None:
 
 def mend_slurm_executor(workflow: Any) -> None:
     """Mend how the SLURM executor learns that jobs have ended, and cancels them, if a run submits
-    jobs by the version with these faults (`docs/upstream/slurm-job-states.md`). Of another version
+    jobs by the version with these faults (`docs/upstream/slurm-job-states.patch`). Of another version
     a warning says that it is used as it is.
     """
     executor: Any = sys.modules.get(SLURM_EXECUTOR)

@@ -18,19 +18,16 @@ several files the later one counts, key by key; `null` removes a named entry.
 first job, with the field's path and what is expected. A field without a default has its value in
 `config.yaml`.
 
-The files of this folder are such changes of the default study, but for `rates.yaml`, the speeds
-that `isotropy plan` counts with, and `sources/`, the registry of models and data. The README says
-what each is for.
+The files of this folder are such changes of the default study: `smoke.yaml` (what the tests run),
+`mirror.yaml` (data that a mirror of the official files has), `paper.yaml` (the full scale),
+`decisive.yaml` (after it: the smallest study that can decide the statements), `gpu.yaml` (after
+`mirror.yaml`: one GPU), `ptb.yaml` (your copy of the Penn Treebank), `gallery.yaml` (all models of
+package registries), `model.yaml` (a template for yours). `rates.yaml` has the speeds that
+`isotropy plan` counts with, `sources/` is the registry of models and data.
 
 Editors complete and check a configuration that begins with the line
 `# yaml-language-server: $schema=schemas/config.schema.json`.
 """
-BOUNDS = {
-    "minimum": "≥ {}",
-    "exclusiveMinimum": "> {}",
-    "maximum": "≤ {}",
-    "exclusiveMaximum": "< {}",
-}
 
 
 def reference(schema: dict[str, Any]) -> str:
@@ -57,21 +54,19 @@ def _title(name: str) -> str:
 
 def _section(name: str, model: dict[str, Any]) -> str:
     lines = [f"## {_title(name)}", "", _in_one_line(model["description"]), ""]
-    lines += ["| field | value | default | |", "| --- | --- | --- | --- |"]
     for field, schema in model["properties"].items():
-        has_default = field not in model.get("required", [])
-        default = f"`{json.dumps(schema.get('default'))}`" if has_default else ""
-        cells = [f"`{field}`", _value(schema), default, schema.get("description", "")]
-        lines.append(f"| {' | '.join(_in_one_line(cell) for cell in cells)} |")
+        value = _value(schema)
+        given = f" ({value})" if value else ""
+        lines.append(f"- `{field}`{given}: {_in_one_line(schema.get('description', ''))}".rstrip(": "))
     return "\n".join([*lines, ""])
 
 
 def _in_one_line(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    return " ".join(text.split())
 
 
 def _value(schema: dict[str, Any]) -> str:
-    """Describe what a field accepts, with links to models."""
+    """Words or models that a field accepts; numbers and texts are the schema's."""
     if "$ref" in schema:
         title = _title(schema["$ref"].rpartition("/")[2])
         return f"[{title}](#{title.lower().replace(' ', '-')})"
@@ -79,11 +74,7 @@ def _value(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{json.dumps(v)}`" for v in schema.get("enum", [schema.get("const")]))
     for key in ("anyOf", "oneOf"):
         if key in schema:
-            return " or ".join(_value(option) for option in schema[key])
-    if "items" in schema:
-        return f"list of {_value(schema['items'])}"
+            return " or ".join(filter(None, map(_value, schema[key])))
     entries = schema.get("patternProperties") or {"": schema.get("additionalProperties")}
-    if schema.get("type") == "object" and any(entries.values()):
-        return f"by name: {_value(next(iter(entries.values())))}"
-    bounds = [text.format(schema[key]) for key, text in BOUNDS.items() if key in schema]
-    return ", ".join([schema.get("type", "any"), *bounds])
+    inner = schema.get("items") or next(iter(entries.values()))
+    return _value(inner) if isinstance(inner, dict) else ""
