@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.ready-for-tests
 INSTALL := $(VENV)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps
 
-.PHONY: figures check test test-gpu test-slurm environment test-environment benchmarks lock docs site
+.PHONY: figures lint check test test-gpu test-slurm environment test-environment benchmarks lock docs site
 
 # On a terminal a bar of all work and one for each running job, else plain lines; results/logs/ has those of each job.
 figures: $(READY)
@@ -23,7 +23,16 @@ figures: $(READY)
 # The processes of pytest share the cores: threads of each besides would wait for one another, tests ten times as long.
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest $(TEST_ARGS)
 
-# Linters, types, and the quick unit tests, which need no run of Snakemake.
+# Linters, formatters, types and the floors of the packages.
+lint: $(TEST_READY)
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/snakefmt --check Snakefile rules
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/mypy
+	$(VENV)/bin/snakemake --lint > /dev/null
+
+# The quick unit tests, which need no run of Snakemake.
 check: $(TEST_READY)
 	$(PYTEST) --junitxml=.pytest_cache/check.xml -m "not study"
 

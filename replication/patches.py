@@ -126,8 +126,8 @@ def limit_scheduler_timers(scheduler: Any) -> None:
 
 def mend_slurm_executor(workflow: Any) -> None:
     """Mend how the SLURM executor learns that jobs have ended, and cancels them, if a run submits
-    jobs by the version with these faults (`docs/upstream/slurm-job-states.patch`). Of another version
-    a warning says that it is used as it is.
+    jobs by the version with these faults (`docs/upstream/slurm-job-states.patch`). Of another
+    version a warning says that it is used as it is.
     """
     executor: Any = sys.modules.get(SLURM_EXECUTOR)
     if type(workflow.scheduler._executor).__module__ != SLURM_EXECUTOR or executor is None:

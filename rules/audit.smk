@@ -13,8 +13,8 @@ rule audit:
         "results/index.html",
     log:
         "results/logs/audit.log",
-    shell:
-        f"{AUDIT} verify --all {PLACES} 2>&1 | tee {{log}}"
+    run:
+        shell(f"{AUDIT} verify --all {PLACES} 2>&1 | tee {{log:q}}")
 
 
 rule crate:
@@ -23,5 +23,5 @@ rule crate:
         "results/index.html",
     log:
         "results/logs/crate.log",
-    shell:
-        f"{AUDIT} export {PLACES} 2>&1 | tee {{log}}"
+    run:
+        shell(f"{AUDIT} export {PLACES} 2>&1 | tee {{log:q}}")

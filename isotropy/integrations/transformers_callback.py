@@ -181,7 +181,8 @@ def plot_geometry(log_history: list[dict[str, float]]) -> Figure:
         palette="viridis", height=2.6, facet_kws={"sharey": False},
     )  # fmt: skip
     grid.set_titles("{col_name}", loc="left").set_axis_labels("update", "")
-    return grid.figure
+    figure: Figure = grid.figure
+    return figure
 
 
 def forward(model: nn.Module, inputs: dict[str, Any], label_names: Sequence[str]) -> Any:

@@ -54,7 +54,7 @@ def hub_errors(name: str) -> Iterator[None]:
         if error.errno is not None:  # such as a full disk
             raise
         reason = f"the hub could not be read; is there a network? ({first_line(error)})"
-    except errors.HTTPError as error:
+    except errors.HTTPError as error:  # type: ignore[attr-defined]
         reason = f"the hub could not be read; is there a network? ({first_line(error)})"
     else:
         return

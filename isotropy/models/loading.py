@@ -91,7 +91,7 @@ def weight_reports() -> Iterator[list[tuple[Any, dict[str, Any]]]]:
         reports.append(original.__func__(cls, *args, **(options | INFO)))
         return reports[-1][0]
 
-    PreTrainedModel.from_pretrained = classmethod(load)  # type: ignore[assignment]
+    PreTrainedModel.from_pretrained = classmethod(load)
     try:
         yield reports
     finally:

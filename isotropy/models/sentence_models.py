@@ -178,6 +178,7 @@ class SentenceModel:
         optional = {}
         if (types := features.get("token_type_ids")) is not None and bool(types.any()):
             optional["token_type_ids"] = types.to(self.device)
+        assert self._encoder is not None
         states: Sequence[torch.Tensor] = self._encoder(
             input_ids=features["input_ids"].to(self.device),
             attention_mask=_attention_mask(features).to(self.device),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import yaml
 from pydantic import Field, ValidationError
@@ -39,6 +39,8 @@ STAGES = (
     "figures",
     "report",
 )
+S = TypeVar("S", bound=Strict)
+
 MEGA, GIGA, TERA = 10**6, 10**9, 10**12
 PROCESS_BYTES = 0.4 * GIGA
 """Memory of a job's interpreter with its libraries, in bytes."""
@@ -154,7 +156,11 @@ class CostModel:
         for unit, n in needs.units.items():
             each = self.rates.seconds[unit]
             seconds += n * (each.gpu if gpu and each.gpu else each.cpu)
-        kept = GIGA * self.model(spec.model).gigabytes if stem in self.plan.kept else 0
+        kept = (
+            GIGA * self.model(getattr(spec, "model", None)).gigabytes
+            if stem in self.plan.kept
+            else 0
+        )
         return Cost(gpu, seconds, needs.disk + kept, PROCESS_BYTES + needs.memory)
 
     def merges(self, spec: Spec) -> bool:
@@ -213,12 +219,12 @@ class CostModel:
         """Numbers in the token vectors of data sets, in one layer."""
         return sum(map(self.tokens, datasets)) * self.model(model).width
 
-    def _size(self, name: str | None, kind: Any, **empty: float) -> Any:
+    def _size(self, name: str | None, kind: type[S], **empty: float) -> S:
         size = self.plan.study.registry.sizes.get(name or "")
         if isinstance(size, kind):
             return size
         self.unknown.add(str(name))
-        return kind.model_construct(**empty)  # not validated: the registry accepts no zero
+        return cast(S, kind.model_construct(**empty))  # type: ignore[arg-type]  # not validated: the registry accepts no zero
 
     def _texts_size(self, source: str) -> TextsSize:
         size = self.plan.study.registry.sizes.get(source)
@@ -355,6 +361,7 @@ def _vectors(spec: geometry.VectorsSpec, costs: CostModel) -> Needs:
 
 
 def _similarity(spec: SimilaritySpec | TuningSpec, costs: CostModel) -> Needs:
+    times: float
     if isinstance(spec, TuningSpec):
         times = len(spec.n_clusters) * len(spec.n_components) * spec.n_clusterings
     else:
@@ -362,7 +369,7 @@ def _similarity(spec: SimilaritySpec | TuningSpec, costs: CostModel) -> Needs:
         times = (clusterings + len(spec.cluster_counts) / 2) * spec.n_clusterings + 0.5
     embedding = costs.embedding(spec.embedding)
     if isinstance(embedding, VectorsSize):
-        size = embedding.points * embedding.width
+        size = float(embedding.points * embedding.width)
     else:
         items, texts = costs.rows(spec.dataset)
         read = items * costs.columns(spec.dataset) if spec.repeat_texts else texts

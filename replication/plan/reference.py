@@ -57,7 +57,9 @@ def _section(name: str, model: dict[str, Any]) -> str:
     for field, schema in model["properties"].items():
         value = _value(schema)
         given = f" ({value})" if value else ""
-        lines.append(f"- `{field}`{given}: {_in_one_line(schema.get('description', ''))}".rstrip(": "))
+        lines.append(
+            f"- `{field}`{given}: {_in_one_line(schema.get('description', ''))}".rstrip(": ")
+        )
     return "\n".join([*lines, ""])
 
 

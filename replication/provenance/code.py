@@ -85,8 +85,9 @@ class Codebase:
             IsotropyError: a name is not that of a module, or a file is not valid Python.
         """
         text, script = self.rule(rule)
-        waiting, files = [script], set[Path]()
-        registered: dict[Path | None, set[str]] = {}
+        waiting: list[Path] = [script]
+        files: set[Path] = set()
+        registered: dict[Path, set[str]] = {}
         for module in modules:
             name, _, part = module.partition(":")
             if name in INFRASTRUCTURE or (file := self._file(name)) is None:
@@ -98,7 +99,7 @@ class Codebase:
             if (file := waiting.pop()) not in files:
                 files |= {file, *self._templates(file)}
                 waiting += self._imports(file)
-        infrastructure = {*map(self._file, INFRASTRUCTURE)} & files
+        infrastructure = files.intersection(map(self._file, INFRASTRUCTURE))
         return Code(
             files={
                 self._name(f): self._digest(f, frozenset(registered.get(f, ())))

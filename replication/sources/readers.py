@@ -182,7 +182,7 @@ def snli(_: Content, folder: Path) -> Iterator[Row]:
     """SNLI 1.0 of its authors, with the hub's numbers of labels, without pairs that have none."""
     names = ["entailment", "neutral", "contradiction"]
     for path in sorted(folder.glob("*.jsonl")):
-        for _, row in read_json_objects(path):
+        for __, row in read_json_objects(path):
             if row["gold_label"] != "-":
                 yield Row((row["sentence1"], row["sentence2"]), names.index(row["gold_label"]))
 
@@ -190,7 +190,7 @@ def snli(_: Content, folder: Path) -> Iterator[Row]:
 @reader("wic")
 def wic(_: Content, folder: Path) -> Iterator[Row]:
     """Words in context: both sentences, each after the word; rows without a label are left out."""
-    for _, row in parquet_rows(folder, ["word", "sentence1", "sentence2", "label"]):
+    for __, row in parquet_rows(folder, ["word", "sentence1", "sentence2", "label"]):
         if row["label"] != -1:
             texts = (f"{row['word']}: {row[name]}" for name in ("sentence1", "sentence2"))
             yield Row(tuple(texts), row["label"])

@@ -95,4 +95,6 @@ def find_repository(text: str, kind: Type) -> Repository:
     }
     card = getattr(info, "card_data", None)
     licence = getattr(card, "license", None)
-    return Repository(name, kind, info.sha, files, licence if isinstance(licence, str) else None)
+    return Repository(
+        name, kind, str(info.sha), files, licence if isinstance(licence, str) else None
+    )
