@@ -180,7 +180,7 @@ def require_known_elsewhere(project: Path, root: Path) -> None:
     assert "0 without record, 0 missing, 0 altered" in audit("verify", "--all", "--digests-only")
     new = entry_from_folder(copy, "mine", "cls", None)
     files = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-    assert set(new.entry["contents"]["weights"]["expect"]["files"]) == files
+    assert set(new.entry["contents"]["weights"]["files"]) == files
     (Path(f"{STEM}.model") / "model.safetensors").write_bytes(b"other")
     assert "1 altered" in audit("verify", "--all", "--digests-only", code=1)
 

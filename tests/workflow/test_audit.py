@@ -106,9 +106,6 @@ def test_trace_of_a_claim_and_of_a_table_cell(smoke: Workflow) -> None:
         expected["isoscore"].tolist()
     )
     assert len(expected) == 1
-    chart = audit(smoke, "trace", cell, "--mermaid").stdout
-    assert chart.startswith("flowchart BT")
-    assert "fetch_source" in chart
     for wrong, message in [
         (
             "results/tables/mickus2024/correlations.csv#setup=polrity",

@@ -60,15 +60,15 @@ def reviews(tmp_path: Path) -> Workflow:
     (workflow.folder / "sources").mkdir()
     (workflow.folder / "sources/datasets.yaml").write_text(
         """
-citations: {own: mine}
-sources:
-  reviews:
-    licence: own
-    citation: own
-    contents: {own: {status: stand-in, title: my reviews, format: rt-polarity}}
-    origins:
-      - type: mirror
-        files: {rt-polarity.neg: rt-polarity.neg, rt-polarity.pos: rt-polarity.pos}
+reviews:
+  kind: dataset
+  licence: own
+  citation: mine
+  contents: {own: {status: stand-in, title: my reviews, format: rt-polarity}}
+  origins:
+    - type: mirror
+      content: own
+      files: {rt-polarity.neg: rt-polarity.neg, rt-polarity.pos: rt-polarity.pos}
 """
     )
     (workflow.folder / "own.yaml").write_text(
