@@ -1,17 +1,11 @@
-"""Matrix products by the fastest library for this machine, and worker threads that share the cores.
-
-The choice of library depends on the processor alone, not on a timing: the same machine gives the
-same bytes every time.
-"""
+"""Matrix products whose totals are in float64, and worker threads that share the cores."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, wraps
-from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar, cast
 
@@ -36,19 +30,12 @@ def scatter(X: torch.Tensor, mean: torch.Tensor | None = None) -> torch.Tensor:
         X: points.
         mean: vector, shape (d,), that is first subtracted from the points.
     """
-    X, (n, d) = X.detach(), X.shape
+    X, d = X.detach(), X.shape[1]
     if not X.is_cpu:
         return _scatter_by_batched_products(X if mean is None else X - mean)
     total = torch.zeros(d, d, dtype=torch.float64, device=X.device)
-    if not _uses_onednn(X):
-        for block in torch.split(X, ROWS_PER_BLOCK):
-            total += gram((block if mean is None else block - mean).T)
-        return total
-    # One buffer: allocating memory for each block would take as long as the products.
-    buffer = X.new_empty(d * min(n, ROWS_PER_BLOCK))
     for block in torch.split(X, ROWS_PER_BLOCK):
-        columns = buffer[: block.numel()].view(d, len(block)).copy_(block.T)
-        total += gram(columns if mean is None else columns.sub_(mean[:, None]))
+        total += gram((block if mean is None else block - mean).T)
     return total
 
 
@@ -69,8 +56,6 @@ def gram(X: torch.Tensor) -> torch.Tensor:
     It is computed in panels of rows, on and above the diagonal only; the rest is mirrored.
     """
     X, n = X.detach(), len(X)
-    if _uses_onednn(X):
-        X = X.contiguous()  # transposed input is copied once, not for each product
     if n < PANELS * MIN_PANEL or not X.is_cpu:  # on a GPU launches cost more than symmetry saves
         return product(X, X).double()
     total = torch.empty(n, n, dtype=torch.float64, device=X.device)
@@ -85,32 +70,7 @@ def product(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor | None = None) -
     """Return x y' for shapes (m, d) and (k, d), shape (m, k); it is written to `out` if that is
     given.
     """
-    if _uses_onednn(x):
-        # For strided operands oneDNN falls back to a loop that is a thousand times slower.
-        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
-            x.contiguous(), y.contiguous(), None, "none", [], ""
-        )
-        return result if out is None else out.copy_(result)
     return torch.mm(x, y.T) if out is None else torch.mm(x, y.T, out=out)
-
-
-def _uses_onednn(x: torch.Tensor) -> bool:
-    # torch.compile cannot compile oneDNN's operator.
-    supported = x.is_cpu and x.dtype == torch.float32 and not torch.compiler.is_compiling()
-    return supported and onednn_is_faster()
-
-
-@cache
-def onednn_is_faster() -> bool:
-    """Return whether float32 products should go to oneDNN: on AMD processors with AVX-512, where
-    torch.mm only uses AVX2.
-    """
-    backends: Any = torch.backends  # typed in some releases of torch only
-    if backends.cpu.get_cpu_capability() != "AVX512" or not backends.mkldnn.is_available():
-        return False
-    info = Path("/proc/cpuinfo")
-    vendor = info.read_text("utf8", errors="replace") if info.is_file() else platform.processor()
-    return "AuthenticAMD" in vendor and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def round_robin(n: int) -> Iterator[list[tuple[int, int]]]:

@@ -33,7 +33,6 @@ from isotropy.metrics.validation import aligned
 from isotropy.models.attention import avoid_reading_masks
 from isotropy.models.batches import batches, pad_rows
 from isotropy.models.encoder import Encoder
-from isotropy.models.linear import use_onednn_where_faster
 from isotropy.models.loading import (
     HiddenStates,
     inspect_hidden_states,
@@ -117,7 +116,6 @@ class SentenceEncoder:
                     self.weights = self.weights | {"file": self._gguf.name}
                     for weight in model.parameters():
                         weight.data = aligned(weight.data)
-                use_onednn_where_faster(model)
                 if self.device.type != "cpu":
                     avoid_reading_masks(model)
                 self._model = model

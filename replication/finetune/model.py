@@ -16,7 +16,6 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from isotropy.errors import IsotropyError
-from isotropy.models.linear import use_onednn_where_faster
 from isotropy.models.loading import LoadedModel, load_weights
 from isotropy.models.sentence_encoder import max_input_tokens
 from replication.finetune.data import Batch
@@ -72,7 +71,6 @@ def load_model(folder: Path, task: str, n_labels: int, seed: int, pad: int) -> L
     model.config.pad_token_id = pad
     if pad >= model.config.vocab_size:
         model.resize_token_embeddings(pad + 1, mean_resizing=False)
-    use_onednn_where_faster(model)
     return LoadedModel(model, weights)
 
 
