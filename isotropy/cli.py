@@ -102,8 +102,12 @@ Columns = Annotated[
     str | None,
     typer.Option(
         help="Columns of a table that are dimensions: names or globs, separated by commas; "
-        "default: those with numbered names, if all other numbers are labels, types or the index."
+        "default: columns 0, 1, 2, …, or all of a file without names."
     ),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option(help="What stands between the fields of a table: ',', ';' or '\\t'."),
 ]
 Pool = Annotated[
     str | None,
@@ -174,6 +178,7 @@ def measure(
     texts: Texts = None,
     layers: Layers = None,
     columns: Columns = None,
+    separator: Separator = None,
     pooling: Pool = None,
     prompt: Prompt = None,
     prompt_name: PromptName = None,

@@ -18,9 +18,9 @@ class Input(NamedTuple):
         title: the file as the user has written it, for messages.
         work: a folder for temporary files.
         layers: names of the arrays that are asked for; None: all.
-        columns: names or globs of a table's columns that are dimensions; None: found by their
-            names and types.
+        columns: names or globs of a table's columns that are dimensions; None: 0, 1, 2, …
         groups: names of its columns that hold labels, types or sentences.
+        separator: what stands between the fields of a table as text; None: what splits line 1.
     """
 
     path: Path
@@ -29,6 +29,7 @@ class Input(NamedTuple):
     layers: list[str] | None = None
     columns: list[str] | None = None
     groups: frozenset[str] = frozenset()
+    separator: str | None = None
 
     def new_file(self) -> Path:
         """Make an empty file in the folder for temporary files."""

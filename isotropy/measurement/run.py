@@ -16,7 +16,7 @@ from isotropy.models.hidden_states import ModelOptions, Pooling, embed_texts
 from isotropy.models.hub import fetch_model, is_hub_id
 from isotropy.read.arrays import TABLES, open_file, select_layers
 from isotropy.read.clouds import PointCloud
-from isotropy.read.table_text import format_suffix
+from isotropy.read.table_text import SEPARATORS, format_suffix
 from isotropy.read.text_files import Column, parse_column, read_labels, read_texts
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Request(NamedTuple):
     texts: str | None = None
     layers: str | None = None
     columns: str | None = None
+    separator: str | None = None
     pooling: str | None = None
     prompt: str | None = None
     prompt_name: str | None = None
@@ -243,7 +244,10 @@ def _open_file(path: Path, layers: list[str] | None, request: Request, work: Pat
         columns = [name.strip() for name in request.columns.split(",") if name.strip()]
         if not columns:
             raise IsotropyError("--columns: expected names or globs, as 'dim_*', got none")
-    open_clouds = partial(open_file, path, layers, work, columns, frozenset(own))
+    separator = "\t" if request.separator == r"\t" else request.separator
+    if separator not in (None, *SEPARATORS):
+        raise IsotropyError(rf"--separator: expected ',', ';' or '\t', got {separator!r}")
+    open_clouds = partial(open_file, path, layers, work, columns, frozenset(own), separator)
     return _group_rows(open_clouds, sources, [path])
 
 

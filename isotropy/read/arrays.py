@@ -17,9 +17,8 @@ from isotropy.errors import IsotropyError, first_line, suggest
 from isotropy.measurement.inputs import Input, require_matrix
 from isotropy.read.archives import DISK_ERRORS, unpack_gzip
 from isotropy.read.clouds import PointCloud, StoredArray, cloud_from_array, cloud_from_file
-from isotropy.read.number_tables import read_number_table
-from isotropy.read.parquet_tables import read_parquet
 from isotropy.read.table_text import format_suffix
+from isotropy.read.tables import read_number_table, read_parquet
 from isotropy.read.text_vectors import read_text_vectors
 from isotropy.read.word2vec import read_word2vec
 
@@ -60,6 +59,7 @@ def open_file(
     work: Path,
     columns: list[str] | None = None,
     groups: frozenset[str] = frozenset(),
+    separator: str | None = None,
 ) -> list[PointCloud]:
     """Read the point clouds of a file, in the format of its suffix.
 
@@ -67,8 +67,9 @@ def open_file(
         path: the file; it may be compressed by gzip.
         layers: names of arrays in it, or numbers along its first axis; None: all.
         work: a folder for temporary files.
-        columns: names or globs of a table's columns that are dimensions; None: found by name.
+        columns: names or globs of a table's columns that are dimensions; None: 0, 1, 2, …
         groups: names of its columns that hold labels, types or sentences.
+        separator: what stands between the fields of a table as text; None: what splits line 1.
 
     Raises:
         IsotropyError: no such file, an unknown or dangerous format, or no vectors in it.
@@ -81,7 +82,7 @@ def open_file(
         raise IsotropyError(f"{path}: --columns is for tables ({', '.join(TABLES)})")
     if not path.stat().st_size:
         raise IsotropyError(f"{path}: the file is empty")
-    file = Input(path, str(path), work, layers, columns, groups)
+    file = Input(path, str(path), work, layers, columns, groups, separator)
     try:
         if path.suffix.lower() == ".gz":
             file = file._replace(path=file.new_file())

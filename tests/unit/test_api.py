@@ -97,14 +97,15 @@ def test_layers_of_arrays(cloud: np.ndarray) -> None:
 
 
 def test_data_frames(cloud: np.ndarray) -> None:
-    """Dimensions are found as in a table; labels are a column."""
+    """Dimensions are named as in a table; labels are a column."""
     frame = pd.DataFrame(cloud.astype(float), columns=[f"dim_{i}" for i in range(6)])
     frame["species"] = np.array(["iris", "lily"])[np.arange(200) % 2]
     frame.to_csv("x.csv", index=False)
     metrics = "isoscore,silhouette"
-    arguments = ["x.csv", "--labels", "species", "--metrics", metrics]
-    require_same(isotropy.measure(frame, labels="species", metrics=metrics), *arguments)
-    require_same(isotropy.measure("x.csv", labels="species", metrics=metrics), *arguments)
+    arguments = ["x.csv", "--labels", "species", "--metrics", metrics, "--columns", "dim_*"]
+    for x in (frame, "x.csv"):
+        measured = isotropy.measure(x, labels="species", metrics=metrics, columns="dim_*")
+        require_same(measured, *arguments)
     chosen = isotropy.measure(frame, columns=["dim_0", "dim_3"], metrics="isoscore")
     assert chosen["columns"].item() == "dim_0, dim_3"
     with pytest.raises(IsotropyError, match=r"^DataFrame: columns dim_9: no such column"):

@@ -91,8 +91,7 @@ def write_each_format(X: np.ndarray) -> list[str]:
     arrays = [pa.array(list(X)), pa.FixedSizeListArray.from_arrays(X.ravel(), X.shape[1])]
     for i, array in enumerate(arrays):
         pq.write_table(pa.table({"id": range(len(X)), "vector": array}), f"lists{i}.parquet")
-    frame = pd.DataFrame({f"x{i}": X[:, i] for i in range(X.shape[1])})
-    frame.assign(text="a").to_parquet("columns.parquet")
+    pd.DataFrame({str(i): X[:, i] for i in range(X.shape[1])}).to_parquet("columns.parquet")
     lines = [f"word{i} " + " ".join(map(repr, map(float, x))) for i, x in enumerate(X)]
     Path("glove.txt").write_text("\n".join(lines) + "\n")
     blank = [f"a {line}" for line in lines]
