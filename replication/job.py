@@ -15,7 +15,7 @@ iterates over them:
         with job:
             ...
 
-This module is infrastructure (`replication.provenance.infrastructure`): no value that it computes
+This module is infrastructure (`replication.provenance.code`): no value that it computes
 itself may reach an output.
 """
 

@@ -15,11 +15,10 @@ import torch
 
 from isotropy.errors import IsotropyError, first_line, missing_package
 from isotropy.measurement.differences import Measured, differences, is_result
-from isotropy.measurement.inputs import require_matrix
 from isotropy.measurement.output import to_frame
 from isotropy.measurement.run import GROUPS, Request, Result, run
 from isotropy.metrics.validation import as_array
-from isotropy.read.clouds import PointCloud, cloud_from_array
+from isotropy.read.clouds import PointCloud, cloud_from_array, require_matrix
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -49,6 +49,8 @@ def require_model(folder: Path, complete: Sequence[str] | None) -> None:
     config = read_valid_json(folder / "config.json")
     if not isinstance(config, dict):
         raise IsotropyError(f"{folder / 'config.json'}: expected an object with fields")
+    from isotropy.models.loading import require_supported  # imports torch
+
     require_supported(folder, config)
     if ".safetensors" in suffixes:
         _require_shards(folder, complete or names)
@@ -70,32 +72,6 @@ def _require_shards(folder: Path, names: Sequence[str]) -> None:
     held = {Path(name).name for name in names}
     if missing := sorted({str(name) for name in listed.values()} - held):
         raise IsotropyError(f"{folder}: no {missing[0]}, which {path.name} lists")
-
-
-def require_supported(folder: Path, config: dict[str, Any]) -> None:
-    """Refuse a model that is not one of transformers.
-
-    Raises:
-        IsotropyError: the configuration names code of the model's own, also where its type is known
-            (the weights would fit, and mean something else), or its type is not in transformers.
-    """
-    from transformers import CONFIG_MAPPING
-
-    kind = config.get("model_type")
-    if "auto_map" in config:
-        raise IsotropyError(
-            f"{folder}: the model needs code of its own (auto_map), which is never run here: embed "
-            "with it yourself and measure the vectors, saved by numpy.save"
-        )
-    if config.get("quantization_config") is not None:
-        raise IsotropyError(
-            f"{folder}: its weights are quantized (quantization_config): save the model in single "
-            "or half precision"
-        )
-    if kind not in CONFIG_MAPPING:
-        raise IsotropyError(
-            f"{folder}: config.json: model_type {format_value(kind)} is not in transformers"
-        )
 
 
 DEFAULT_MAX_LENGTH = 512

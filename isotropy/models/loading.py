@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 import torch
 import transformers
-from transformers import PreTrainedModel
+from transformers import CONFIG_MAPPING, PreTrainedModel
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, format_value
 from isotropy.files import read_json
-from isotropy.models.folder import require_supported
 
 log = logging.getLogger(__name__)
 
@@ -161,3 +160,27 @@ def _describe_missing(folder: Path, missing: list[str], unused: list[str]) -> st
 def _few(names: list[str]) -> str:
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def require_supported(folder: Path, config: dict[str, Any]) -> None:
+    """Refuse a model that is not one of transformers.
+
+    Raises:
+        IsotropyError: the configuration names code of the model's own, also where its type is known
+            (the weights would fit, and mean something else), or its type is not in transformers.
+    """
+    kind = config.get("model_type")
+    if "auto_map" in config:
+        raise IsotropyError(
+            f"{folder}: the model needs code of its own (auto_map), which is never run here: embed "
+            "with it yourself and measure the vectors, saved by numpy.save"
+        )
+    if config.get("quantization_config") is not None:
+        raise IsotropyError(
+            f"{folder}: its weights are quantized (quantization_config): save the model in single "
+            "or half precision"
+        )
+    if kind not in CONFIG_MAPPING:
+        raise IsotropyError(
+            f"{folder}: config.json: model_type {format_value(kind)} is not in transformers"
+        )

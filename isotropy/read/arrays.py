@@ -14,13 +14,18 @@ from typing import Any
 import numpy as np
 
 from isotropy.errors import IsotropyError, first_line, suggest
-from isotropy.measurement.inputs import Input, require_matrix
 from isotropy.read.archives import DISK_ERRORS, unpack_gzip
-from isotropy.read.clouds import PointCloud, StoredArray, cloud_from_array, cloud_from_file
+from isotropy.read.clouds import (
+    Input,
+    PointCloud,
+    StoredArray,
+    cloud_from_array,
+    cloud_from_file,
+    require_matrix,
+)
 from isotropy.read.table_text import format_suffix
 from isotropy.read.tables import read_number_table, read_parquet
-from isotropy.read.text_vectors import read_text_vectors
-from isotropy.read.word2vec import read_word2vec
+from isotropy.read.word_vectors import read_text_vectors, read_word2vec
 
 TEXT_SUFFIXES = (".txt", ".vec", ".glove", ".w2v")
 TABLES = (".parquet", ".csv", ".tsv")

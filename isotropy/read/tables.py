@@ -20,13 +20,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from isotropy.errors import IsotropyError, first_line, suggest
-from isotropy.measurement.inputs import Input, require_matrix
 from isotropy.read.clouds import (
     BLOCK_BYTES,
+    Input,
     PointCloud,
     StoredArray,
     as_floats,
     cloud_from_file,
+    require_matrix,
     rows_per_block,
 )
 from isotropy.read.table_text import MAX_FIELD, SEPARATORS, format_suffix

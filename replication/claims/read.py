@@ -24,7 +24,7 @@ from replication.papers.declare import declared
 from replication.papers.registry import Paper
 from replication.spec import first_mistake
 from replication.tables.spec import PublishedNumber
-from replication.templates import read_yaml
+from replication.yaml_files import read_yaml
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 

@@ -22,7 +22,7 @@ from replication.plan.reference import reference
 from replication.prepare.spec import CorpusSpec, SentencesSpec
 from replication.sources.registry import Registry, load_registry
 from replication.spec import Strict, clearest, first_mistake
-from replication.templates import MAX_LEVELS, FastLoader, is_nested_deeper
+from replication.yaml_files import MAX_LEVELS, FastLoader, is_nested_deeper
 
 
 class Settings(Strict):

@@ -17,7 +17,7 @@ from replication.plan.page_spec import PageSpec, PaperEntry, RunSpec
 from replication.provenance.environment import locked_versions
 from replication.spec import PaperSpec, Spec
 from replication.tables.spec import TableSpec
-from replication.templates import read_yaml
+from replication.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from replication.plan.plan import Plan

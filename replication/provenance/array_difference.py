@@ -14,7 +14,7 @@ the array's root mean square. Float32 on another device or with other kernels di
 of the seventh digit per operation, and an encoder has thousands of operations in sequence."""
 
 
-def deviations(before: Path, after: Path) -> dict[str, float] | None:
+def largest_differences(before: Path, after: Path) -> dict[str, float] | None:
     """Compare each array or column of two Parquet, safetensors or JSON files: name -> largest
     |a - b| / max(|a|, root mean square of a); infinite where shapes, texts or infinities differ, or
     only one file has it. None if the files have another format, or one does not exist.

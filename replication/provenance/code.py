@@ -3,7 +3,7 @@
 Snakemake sees only a script's own time stamp. The digest made here, passed to each rule as the
 parameter `code`, covers the rule's own text, its script, the project's modules that the script
 imports, directly or not, and those that it loads by name (a reader, a paper's tables). Comments,
-docstrings and layout do not count (`syntax`), nor does infrastructure (`infrastructure`).
+docstrings and layout do not count (`syntax`), nor does infrastructure (`INFRASTRUCTURE`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,33 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from replication.provenance.format import name_problem
-from replication.provenance.infrastructure import INFRASTRUCTURE
 from replication.provenance.syntax import rule_digest, rule_text, tree_digest
 from replication.spec import digest
 
+INFRASTRUCTURE = {
+    "replication.job": "checks, locks, logs and records what a script does; what outputs contain"
+    " of it (id, lineage) is made by modules that are part of the code identity",
+    "isotropy.errors": "formats error messages: a job that ends with an error has no outputs",
+    "replication.locks": "waits or refuses, and does not change what is written",
+    "replication.provenance.audit": "judges files; the summary of a run repeats its findings as of"
+    " the time of the summary",
+    "replication.provenance.chain": "finds records; the summary of a run repeats their content",
+    "replication.provenance.checkout": "compares results with a checkout, which no job does",
+    "replication.provenance.code": "digests code",
+    "replication.provenance.compare": "compares records for the audit",
+    "replication.provenance.environment": "describes the machine and the packages, for the record",
+    "replication.provenance.format": "digests records and ledgers, which are not outputs",
+    "replication.provenance.ledger": "writes to the ledger, which is not an output",
+    "replication.provenance.record": "writes and reads records; what outputs contain of one (id, "
+    "lineage) is made by `identity` and `lineage`",
+    "replication.provenance.syntax": "digests code",
+}
+"""Module -> why it cannot change the bytes of an output.
+
+They are not part of a job's code identity, so that editing them does not rerun jobs. Records
+contain their digests, and the audit lists those that have changed. A module belongs here only if
+nothing that it returns reaches an output.
+"""
 PROJECT = Path(__file__).resolve().parents[2]
 """The checkout that this package belongs to."""
 PACKAGES = ("isotropy", "replication")

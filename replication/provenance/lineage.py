@@ -27,7 +27,7 @@ class Lineage(BaseModel):
     reasons: list[str] = []
     """Reasons why it is a stand-in."""
     sources: list[dict[str, Any]] = []
-    """All fetched sources upstream of the result (`replication.sources.fetched.FetchedSource`)."""
+    """All fetched sources upstream of the result (`replication.sources.spec.FetchedSource`)."""
 
     @classmethod
     def of(cls, inputs: Iterable[Self]) -> Self:

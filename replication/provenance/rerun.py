@@ -18,7 +18,7 @@ import numpy as np
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file, write_json
-from replication.provenance.array_difference import TOLERANCE, deviations
+from replication.provenance.array_difference import TOLERANCE, largest_differences
 from replication.provenance.chain import Chain, stem_of
 from replication.provenance.checkout import ExpectedResults
 from replication.provenance.code import Codebase
@@ -210,7 +210,7 @@ def _judge(root: Path, record: Record, new_record: Record, folder: Path) -> Outc
     found = {
         f"{Path(path).name}, {name}": value
         for path in changed
-        for name, value in (deviations(root / path, folder / path) or {"": inf}).items()
+        for name, value in (largest_differences(root / path, folder / path) or {"": inf}).items()
     }
     worst = max(found, key=lambda name: found[name])
     worst_text = f"; largest relative deviation {found[worst]:.2g}, in {worst}"

@@ -15,7 +15,7 @@ def with_stand_ins(lines: Iterable[Line], sources: Iterable[Mapping[str, Any]]) 
 
     Args:
         lines: the protocol, as it was configured.
-        sources: what was fetched (`replication.sources.fetched.FetchedSource`), as records have it.
+        sources: what was fetched (`replication.sources.spec.FetchedSource`), as records have it.
     """
     stand_ins = {s["id"]: s["content"]["title"] for s in sources if s["status"] != "original"}
     return [_with_titles(line, stand_ins) for line in lines]

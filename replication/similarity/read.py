@@ -10,8 +10,8 @@ import pandas as pd
 from replication.prepare.table import read_items, targets, text_rows
 from replication.similarity.spec import SimilaritySpec, TuningSpec
 from replication.similarity.token_cloud import SentenceCloud, token_cloud, word_cloud
-from replication.sources.fetched import read_fetched
 from replication.sources.formats import read_vectors
+from replication.sources.spec import read_fetched
 
 
 def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> SentenceCloud:

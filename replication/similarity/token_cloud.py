@@ -12,7 +12,7 @@ from isotropy.errors import IsotropyError
 from replication.embed.layers import read_layer, read_tokens, token_rows
 from replication.prepare.table import Dataset, text_rows
 from replication.similarity.spec import DroppedTokens
-from replication.sources.vectors import StaticVectors
+from replication.sources.rows import StaticVectors
 
 
 class SentenceCloud(NamedTuple):

@@ -14,10 +14,9 @@ from isotropy.errors import IsotropyError
 from isotropy.files import remove, sha256_file
 from isotropy.read.archives import DISK_ERRORS
 from replication.sources import clients
-from replication.sources.fetched import FetchedSource
 from replication.sources.formats import read_rows
 from replication.sources.rows import verify_rows
-from replication.sources.spec import MirrorOrigin, Origin, Sha256, Source, Tier
+from replication.sources.spec import FetchedSource, MirrorOrigin, Origin, Sha256, Source, Tier
 from replication.spec import Spec
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from isotropy.errors import IsotropyError, format_value, suggest
-from replication.sources.rows import Row
+from replication.sources.rows import Row, StaticVectors
 from replication.sources.spec import Content, Source
-from replication.sources.vectors import StaticVectors
 
 READERS = "replication.sources.readers"
 _UNREADABLE = (

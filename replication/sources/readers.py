@@ -14,10 +14,9 @@ import numpy as np
 
 from isotropy.errors import format_value
 from isotropy.read.table_text import class_name, parse_whole_number, read_csv, read_json_objects
-from isotropy.read.word2vec import iterate, read_counts
-from replication.sources.rows import Row
+from isotropy.read.word_vectors import iterate, read_counts
+from replication.sources.rows import Row, StaticVectors
 from replication.sources.spec import Content
-from replication.sources.vectors import StaticVectors
 
 PARTS_OF_SPEECH = {"noun": "noun", "verb": "verb", "adj": "adjective", "adv": "adverb"}
 NOUNS = [

@@ -15,7 +15,7 @@ from isotropy.errors import IsotropyError, suggest
 from replication.sources.sizes import Size
 from replication.sources.spec import Source, Tier
 from replication.spec import Strict, first_mistake
-from replication.templates import read_yaml
+from replication.yaml_files import read_yaml
 
 __all__ = ["Registry", "Source", "Tier", "load_registry", "parse_entries"]
 

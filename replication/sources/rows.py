@@ -8,6 +8,8 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from isotropy.errors import IsotropyError, format_value
 from replication.sources.spec import Content
 
@@ -66,3 +68,12 @@ def content_sha256(rows: list[Row]) -> str:
         line = json.dumps(values, ensure_ascii=False, separators=(",", ":")) + "\n"
         total.update(line.encode("utf8"))
     return total.hexdigest()
+
+
+class StaticVectors(NamedTuple):
+    """Word vectors: words in the file's order (most frequent first), vectors of shape (n_words, d),
+    float32.
+    """
+
+    words: list[str]
+    vectors: np.ndarray

@@ -7,7 +7,7 @@ which content it delivers. `replication.sources.registry` reads sources from fil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
@@ -276,3 +276,25 @@ class Source(Strict):
                     f"contents.{name}.format: expected {expected}, got {content.format or 'none'}"
                 )
         return self
+
+
+FACTS = "source.json"  # beside the payload
+
+
+class FetchedSource(Strict):
+    """A source as it was fetched: written as `source.json`, and into the records of all results
+    made from it.
+    """
+
+    id: str
+    kind: str
+    status: Status
+    content: Content
+    origin: str
+    licence: str
+    citation: str
+
+
+def read_fetched(folder: Path) -> FetchedSource:
+    """Read the description of a fetched source from its folder."""
+    return FetchedSource.model_validate_json((folder / FACTS).read_text("utf8"))

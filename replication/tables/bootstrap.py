@@ -4,11 +4,13 @@ Pairs of texts are not independent where they share a text: see `widen`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 import scipy
 
+from replication.finetune.spec import FinetuneFacts
 from replication.tables.items import Z
 
 RESAMPLES = 2000
@@ -275,3 +277,42 @@ def _correlation(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray
             np.einsum("ij,ij->i", weighted, x) * np.einsum("ij,ij,ij->i", y, y, counts)
         )
     return r
+
+
+def performance_draws(
+    run: FinetuneFacts, answers: pd.DataFrame, *, resamples: int = RESAMPLES, seed: int = 0
+) -> np.ndarray:
+    """Performance of a model, by its task's own metric, in resamples of the items.
+
+    Args:
+        run: facts about the model.
+        answers: a row per item, with columns label and predicted, or exact_match and f1 for spans.
+        resamples: number of resamples.
+        seed: random seed; the same seed gives the same resamples for every model of a task.
+
+    Returns:
+        Performance in percent, shape (resamples,).
+    """
+    spans = answers["predicted"].isna().all()
+    metric, names = ("mean", [run.metric]) if spans else (run.metric, ["predicted", "label"])
+    columns = [answers[name].dropna().to_numpy(dtype=np.float64) for name in names]
+    draws = score_draws(metric, columns[0][None], columns[-1], resamples=resamples, seed=seed)
+    performance: np.ndarray = draws[0]
+    return performance
+
+
+def error_of_change(
+    runs: Sequence[tuple[FinetuneFacts, pd.DataFrame]], better: str, worse: str
+) -> float:
+    """Standard error over items of the mean difference in performance of two methods.
+
+    Args:
+        runs: all runs of one task and model, with their answers; each seed has both methods.
+        better: kind of the first method.
+        worse: kind of the method that is subtracted.
+    """
+    draws = [
+        np.stack([performance_draws(run, answers) for run, answers in runs if run.method.kind == k])
+        for k in (better, worse)
+    ]
+    return items_error(*draws)

@@ -5,7 +5,7 @@ import pandas as pd
 from isotropy.files import record_path
 from replication.claims.evaluate import evaluate
 from replication.claims.spec import ClaimsSpec
-from replication.claims.write import readable
+from replication.claims.wording import readable
 from replication.job import Job
 from replication.parquet import write_parquet
 from replication.provenance.record import read_record

@@ -6,8 +6,8 @@ from safetensors.numpy import save_file
 from replication.embed.spec import LookUpSpec
 from replication.embed.words import look_up
 from replication.job import Job
-from replication.sources.fetched import read_fetched
 from replication.sources.formats import read_vectors
+from replication.sources.spec import read_fetched
 
 with Job(snakemake, LookUpSpec) as job:
     texts = list(pd.read_parquet(job.input["texts"])["text"])

@@ -5,7 +5,7 @@ from replication.embed.initialize import initialize
 from replication.embed.spec import InitializeSpec
 from replication.job import Job
 from replication.provenance.lineage import Lineage
-from replication.sources.fetched import FACTS, FetchedSource
+from replication.sources.spec import FACTS, FetchedSource
 
 with Job(snakemake, InitializeSpec) as job, job.write("source") as folder:
     folder.mkdir()

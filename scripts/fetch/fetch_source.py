@@ -6,7 +6,7 @@ from isotropy.files import write_json
 from replication.job import Job
 from replication.provenance.lineage import Lineage
 from replication.sources.fetch import FetchSpec, fetch
-from replication.sources.fetched import FACTS
+from replication.sources.spec import FACTS
 
 with Job(snakemake, FetchSpec) as job, job.write("source") as folder:
     folder.mkdir()

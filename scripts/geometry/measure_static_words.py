@@ -6,8 +6,8 @@ from replication.geometry.static_words import measure_layers, read_benchmark
 from replication.job import Job
 from replication.parquet import write_parquet
 from replication.provenance.lineage import titles_by_id
-from replication.sources.fetched import read_fetched
 from replication.sources.formats import read_vectors
+from replication.sources.spec import read_fetched
 
 with Job(snakemake, StaticWordsSpec) as job:
     spec = job.spec

@@ -7,8 +7,8 @@ from replication.geometry.lid import lid_by_type, lid_scores
 from replication.geometry.spec import VectorsFacts, VectorsSpec
 from replication.job import Job
 from replication.parquet import write_parquet
-from replication.sources.fetched import read_fetched
 from replication.sources.formats import read_vectors
+from replication.sources.spec import read_fetched
 
 with Job(snakemake, VectorsSpec) as job:
     spec, source = job.spec, job.input["vectors_source"]

@@ -4,8 +4,7 @@ from safetensors.numpy import load_file
 
 from isotropy.device import pick_device
 from replication.job import Job
-from replication.optimize.controls import control_items
-from replication.optimize.descent import Items
+from replication.optimize.descent import Items, control_items
 from replication.optimize.facts import describe_run
 from replication.optimize.optimize import optimize
 from replication.optimize.spec import OptimizeSpec

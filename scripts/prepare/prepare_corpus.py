@@ -4,8 +4,8 @@ from replication.job import Job
 from replication.parquet import write_parquet
 from replication.prepare.datasets import prepare_corpus
 from replication.prepare.spec import CorpusSpec
-from replication.sources.fetched import read_fetched
 from replication.sources.formats import read_rows
+from replication.sources.spec import read_fetched
 
 with Job(snakemake, CorpusSpec) as job:
     source = job.input["source"]

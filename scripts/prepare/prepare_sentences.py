@@ -5,8 +5,8 @@ from replication.parquet import write_parquet
 from replication.prepare.datasets import prepare_sentences
 from replication.prepare.spec import SentencesSpec
 from replication.prepare.table import write_items
-from replication.sources.fetched import read_fetched
 from replication.sources.formats import read_rows
+from replication.sources.spec import read_fetched
 
 with Job(snakemake, SentencesSpec) as job:
     source = read_fetched(job.input["source"])

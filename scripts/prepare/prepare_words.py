@@ -5,8 +5,8 @@ from replication.parquet import write_parquet
 from replication.prepare.datasets import prepare_words
 from replication.prepare.spec import WordsSpec
 from replication.prepare.table import write_items
-from replication.sources.fetched import read_fetched
 from replication.sources.formats import label_names, read_rows, read_vectors
+from replication.sources.spec import read_fetched
 
 with Job(snakemake, WordsSpec) as job:
     lexicon, vectors, lists = job.input["lexicon"], job.input["vectors"], job.inputs("word_list")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from replication.provenance.array_difference import TOLERANCE, deviations
+from replication.provenance.array_difference import TOLERANCE, largest_differences
 
 ANY = math.inf  # not compared
 PRESENT = sys.float_info.max  # any number where the other run has one
@@ -98,7 +98,7 @@ def compare(name: str, before: Path, after: Path) -> list[str]:
     if len(x) != len(y):
         return [f"{name}: {len(x)} and {len(y)} rows"]
     result = []
-    for column, deviation in (deviations(before, after) or {}).items():
+    for column, deviation in (largest_differences(before, after) or {}).items():
         both = column in x and column in y
         is_number = both and x[column].dtype.kind == y[column].dtype.kind == "f"
         allowed = tolerance(name, column, is_number=is_number) if both else 0.0

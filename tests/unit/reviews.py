@@ -7,9 +7,8 @@ import zipfile
 from pathlib import Path
 
 from replication.sources.fetch import FetchSpec, fetch
-from replication.sources.fetched import FetchedSource
 from replication.sources.rows import Row, content_sha256
-from replication.sources.spec import Source
+from replication.sources.spec import FetchedSource, Source
 from tests.unit.hub import REVISION
 
 NEGATIVE, POSITIVE = b"dull .\nslow \xc2\x85 and flat .\n", b"bright .\n"

@@ -22,7 +22,7 @@ from replication.claims.spec import ALPHA, Beyond, Claim, Equals, Statement
 from replication.claims.statements import holm
 from replication.claims.wording import expectation, explanation, sentence
 from replication.papers.registry import KEYS, Paper, paper, papers
-from replication.templates import read_yaml
+from replication.yaml_files import read_yaml
 from tests.conftest import Workflow
 from tests.unit.entries import TABLES
 

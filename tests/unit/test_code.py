@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from isotropy.errors import IsotropyError
-from replication.provenance.code import Codebase, load
-from replication.provenance.infrastructure import INFRASTRUCTURE
+from replication.provenance.code import INFRASTRUCTURE, Codebase, load
 
 SMALL = {
     "rules/make.smk": (

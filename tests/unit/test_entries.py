@@ -11,7 +11,7 @@ import pytest
 from isotropy.errors import IsotropyError
 from replication.claims.read import fill
 from replication.sources.registry import Registry, load_registry
-from replication.templates import read_yaml
+from replication.yaml_files import read_yaml
 from tests.unit.hub import REVISION
 
 DATA: dict[str, Any] = {

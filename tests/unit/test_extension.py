@@ -16,7 +16,7 @@ from replication.papers.registry import KEYS
 from replication.plan.config import Study, load_study, read_configuration
 from replication.plan.plan import Plan
 from replication.sources.registry import load_registry
-from replication.templates import read_yaml
+from replication.yaml_files import read_yaml
 
 
 def study(project: Path, *models: str, **fields: Any) -> Study:

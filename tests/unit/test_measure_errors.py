@@ -127,7 +127,11 @@ FILES: list[Case] = [
         lambda: table(a=["b", "c"]),
         "it is not clear which columns are dimensions",
     ),
-    ("x.parquet --columns a", lambda: table(a=[1.0, 2.0]), "at least 2 rows and 2 dimensions, got 2 and 1"),
+    (
+        "x.parquet --columns a",
+        lambda: table(a=[1.0, 2.0]),
+        "at least 2 rows and 2 dimensions, got 2 and 1",
+    ),
     ("x.parquet", lambda: table(v=[[1.0, 2.0], [1.0]]), "row 2: expected 2 numbers as in row 1"),
     ("x.parquet", lambda: table(v=[[1.0, 2.0], None]), "row 2: expected 2 numbers as in row 1"),
     ("x.parquet", lambda: table(v=[[1.0, 2.0], [3.0, None]]), "row 2 holds NaN"),

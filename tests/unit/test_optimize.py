@@ -14,8 +14,7 @@ from sklearn.metrics import silhouette_score
 
 from isotropy.errors import IsotropyError
 from replication.optimize import optimize as module
-from replication.optimize.controls import control_items
-from replication.optimize.descent import Classifier, Items
+from replication.optimize.descent import Classifier, Items, control_items
 from replication.optimize.optimize import optimize
 from replication.optimize.spec import Control, Evaluation
 from tests.unit.factories import DIRECT

@@ -276,7 +276,7 @@ REJECTED: list[tuple[Change, str]] = [
     (model_case(changed_config(hidden_act="nope")), "transformers cannot use config.json"),
     (
         model_case(lambda m: (m / "config.json").write_text('{"model_type": "t5", "d_model": 8}')),
-        "'t5' is an encoder-decoder",
+        "'t5' has several parts",
     ),
     (model_case(lambda m: None, "--name", "gpt2"), "the registry has a source 'gpt2'"),
     (model_case(lambda m: None, "--pooling", "last"), "choose with --pooling mean or cls"),

@@ -18,8 +18,7 @@ from replication.sources.fetch import FetchSpec, fetch
 from replication.sources.formats import read_rows
 from replication.sources.readers import NOUNS
 from replication.sources.registry import load_registry
-from replication.sources.rows import Row
-from replication.sources.vectors import StaticVectors
+from replication.sources.rows import Row, StaticVectors
 
 
 def test_prepare_sentences_and_read_them_back(tmp_path: Path) -> None:

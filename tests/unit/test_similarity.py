@@ -51,8 +51,7 @@ from replication.similarity.spec import (
 from replication.similarity.token_cloud import SentenceCloud, token_cloud, word_cloud
 from replication.sources.formats import read_rows
 from replication.sources.registry import load_registry
-from replication.sources.rows import Row, verify_rows
-from replication.sources.vectors import StaticVectors
+from replication.sources.rows import Row, StaticVectors, verify_rows
 
 AUTHORS = Clusterer(init="random", max_iter=9, tol=0)
 CONVERGED = Clusterer(init="k-means++", max_iter=300, tol=1e-4)

@@ -14,7 +14,7 @@ from replication.finetune.spec import FinetuneFacts, Method, Probe
 from replication.geometry.spec import PointCloud, StabilityFacts
 from replication.papers.rudman2024 import tables
 from replication.papers.rudman2024.protocol import LAMBDAS
-from replication.tables.answers import performance_draws
+from replication.tables.bootstrap import performance_draws
 from replication.tables.items import has_learned, interval
 from tests.unit.factories import finetune_facts
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from isotropy.errors import IsotropyError
-from isotropy.read.text_vectors import read_text_vectors
+from isotropy.read.word_vectors import read_text_vectors
 
 CASES = {
     "numpy.savetxt": ("0.1 0.2 0.3\n0.4 0.1 0.9\n0.7 0.3 0.2\n", 3),

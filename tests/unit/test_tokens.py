@@ -16,8 +16,8 @@ from isotropy.models.encoder import Encoder
 from isotropy.models.sentence_encoder import Pieces, SentenceEncoder, embed
 from replication.embed.layers import layer_file, read_layer, read_tokens, token_rows
 from replication.embed.tokens import Extraction, extract, extract_shard
-from replication.sources.fetched import read_fetched
 from replication.sources.formats import read_rows
+from replication.sources.spec import read_fetched
 from tests.unit.interruption import interrupted_at
 
 

@@ -24,15 +24,15 @@ from replication.context import (
 )
 from replication.extension import ResolvedExtension, UserModel
 from replication.field_types import DROPPABLE, Name, Seeds, ascending, distinct
-from replication.finetune import plan as finetune
-from replication.finetune.spec import Method, Metric
-from replication.finetune.tasks import (
+from replication.finetune import settings as finetune
+from replication.finetune.settings import (
     FinetuneRun,
     FineTuning,
     Task,
     check_task_data,
     extension_tasks,
 )
+from replication.finetune.spec import Method, Metric
 from replication.papers.rajaee2021.protocol import AUTHORS
 from replication.papers.registry import Paper, PaperPlan, PaperStudy
 from replication.similarity.spec import (

@@ -26,9 +26,9 @@ from replication.similarity.spec import (
     TuningFacts,
     with_range,
 )
-from replication.tables.answers import error_of_change
 from replication.tables.bootstrap import (
     PAIRED_BOOTSTRAP,
+    error_of_change,
     items_error,
     mean_of_seeds,
     percentiles,

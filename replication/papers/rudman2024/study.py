@@ -10,9 +10,9 @@ from pydantic import AfterValidator, Field
 from replication.context import Context, Result, Results, embeddings_file
 from replication.extension import ResolvedExtension
 from replication.field_types import distinct
-from replication.finetune import plan as finetune
+from replication.finetune import settings as finetune
+from replication.finetune.settings import FinetuneRun, FineTuning, Task, extension_tasks
 from replication.finetune.spec import Method
-from replication.finetune.tasks import FinetuneRun, FineTuning, Task, extension_tasks
 from replication.geometry.spec import PointCloud, Stability, StabilitySpec
 from replication.papers.registry import Paper, PaperPlan, PaperStudy
 

@@ -17,8 +17,7 @@ from replication.finetune.spec import FinetuneFacts
 from replication.geometry.spec import StabilityFacts
 from replication.papers.declare import table
 from replication.papers.rudman2024.protocol import LAMBDAS, TASKS, TRAINING, ZETAS
-from replication.tables.answers import performance_draws
-from replication.tables.bootstrap import items_error
+from replication.tables.bootstrap import items_error, performance_draws
 from replication.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
 from replication.tables.runs import deviate, fields, long_table
 

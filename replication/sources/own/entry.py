@@ -11,7 +11,7 @@ import yaml
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from replication.sources.registry import LOCAL, NAME, Registry, parse_entries
-from replication.templates import read_yaml
+from replication.yaml_files import read_yaml
 
 HEADER = "# Your own sources, written by `isotropy sources add`; git ignores this file.\n"
 

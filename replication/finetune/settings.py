@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field
 
 from isotropy.errors import IsotropyError
-from replication.context import Context, require_known
+from replication.context import Context, Result, Results, require_known, source_folder, task_inputs
 from replication.extension import ResolvedExtension
 from replication.field_types import DROPPABLE, Name, Seeds, distinct
-from replication.finetune.spec import GeometrySettings, Method, Metric, Training
+from replication.finetune.spec import FinetuneSpec, GeometrySettings, Method, Metric, Training
 from replication.prepare.spec import SentencesSpec
 from replication.spec import Strict
 
@@ -203,3 +205,38 @@ def _are_disjoint(train: SentencesSpec, validation: SentencesSpec) -> bool:
         return False
     expected = train.split.model_copy(update={"part": "validation"})
     return train.split.part == "train" and validation.split == expected
+
+
+def stem(paper: str, run: str, seed: int) -> str:
+    """Return the stem of a fine-tuned model: its path below the results without a suffix."""
+    return f"finetune/{paper}/{run}/seed{seed}"
+
+
+def stems(paper: str, runs: Iterable[str], seeds: list[int]) -> list[str]:
+    """Return the stems of all fine-tuned models, by run and seed."""
+    return [stem(paper, run, seed) for run in runs for seed in seeds]
+
+
+def results(
+    paper: str, settings: FineTuning, runs: Mapping[str, FinetuneRun], context: Context
+) -> Results:
+    """Plan all fine-tuned models of a paper."""
+    planned: Results = {}
+    for name, run in runs.items():
+        task = settings.tasks[run.task]
+        inputs = task_inputs({"train": task.train, "validation": task.validation})
+        inputs |= {"model": [source_folder(run.model)]}
+        for seed in settings.seeds:
+            make_spec = partial(_spec, paper, settings, name, run, seed, context)
+            planned[stem(paper, name, seed)] = Result(make_spec, inputs)
+    return planned
+
+
+def _spec(
+    paper: str, settings: FineTuning, name: str, run: FinetuneRun, seed: int, context: Context
+) -> FinetuneSpec:
+    task = settings.tasks[run.task]
+    training = task.training_settings(settings.training)
+    return FinetuneSpec.collect(
+        context.compute, settings, task, run, paper=paper, run=name, seed=seed, training=training
+    )
