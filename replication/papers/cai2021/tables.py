@@ -7,7 +7,6 @@ only the published one with the paper's numbers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -16,6 +15,7 @@ import pandas as pd
 
 from replication.geometry.spec import LayerFacts, VectorsFacts
 from replication.papers.declare import table
+from replication.tables.published import printed
 from replication.tables.runs import deviate, long_table
 
 LayerRuns = Sequence[tuple[LayerFacts, pd.DataFrame]]
@@ -67,9 +67,8 @@ def table3(layers: pd.DataFrame, vectors: pd.DataFrame, published: pd.DataFrame)
             row |= {f"{name}_sd": per_seed[name].std(ddof=1) for name in LID}
             rows.append(row | {"n_seeds": len(per_seed)})
     table = pd.DataFrame(rows)
-    printed = published[published["locator"] == "Table 3"]
-    for name, quantity in {"published_n": "n", "published_lid": "lid"}.items():
-        table[name] = _published_values(table, printed, quantity)
+    for quantity in ("n", "lid"):
+        table[f"published_{quantity}"] = _printed(table, published, "Table 3", quantity)
     return table
 
 
@@ -89,12 +88,9 @@ def reference(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     table: pd.DataFrame = subwords[subwords["seed"] == subwords["seed"].min()][columns].reset_index(
         drop=True
     )
-    printed = published[published["locator"] == "IsoScore (2022), WikiText-2"]
     for name in ("isoscore", "mean_cosine"):
-        values = [
-            _published_values(table.iloc[[i]], printed, f"{name} layer {layer}")[0]
-            for i, layer in enumerate(table["layer"].tolist())
-        ]
+        quantity = f"{name} layer " + table["layer"].astype(str)
+        values = _printed(table, published, "IsoScore (2022), WikiText-2", quantity)
         table[f"published_{name}"] = values
     return table
 
@@ -204,16 +200,12 @@ def _words_stand_in(table: pd.DataFrame) -> pd.DataFrame:
     return deviate(table, table["types"] != "subwords", "types are words, not sub-words")
 
 
-def _published_values(rows: pd.DataFrame, published: pd.DataFrame, quantity: str) -> list[float]:
-    """The published value of each row's data set and model; NaN where there is none."""
-    selected = published[published["quantity"] == quantity]
-    values = {
-        (str(p["dataset"]), str(p["model"])): float(p["value"]) for p in selected.to_dict("records")
-    }
-    return [
-        values.get((d, e), math.nan)
-        for d, e in zip(rows["dataset"], rows["embedding"], strict=True)
-    ]
+def _printed(
+    rows: pd.DataFrame, published: pd.DataFrame, locator: str, quantity: pd.Series | str
+) -> pd.Series:
+    """The published value of each row's data set and model."""
+    keys = {"dataset": rows["dataset"], "model": rows["embedding"]}
+    return printed(rows, published, locator=locator, quantity=quantity, **keys)
 
 
 @table("layers", title="Every score of every layer", runs="layers", kind="layer", section="3 to 5")

@@ -14,6 +14,7 @@ from replication.geometry.spec import ContextsFacts, StaticWordsFacts
 from replication.papers.declare import table
 from replication.tables.bootstrap import percentiles, spearman_draws, spearman_influences, widen
 from replication.tables.items import Z
+from replication.tables.published import printed
 from replication.tables.runs import deviate, long_table
 
 LayerRuns = Sequence[tuple[ContextsFacts, pd.DataFrame]]
@@ -141,14 +142,15 @@ def table1(runs: StaticRuns, published: pd.DataFrame) -> pd.DataFrame:
                 | _rho(group[group["covered"]], "_covered")
             )
     table = pd.DataFrame(rows)
-    printed = published[published["locator"] == "Table 1"]
-    values = {
-        (p["dataset"], p["model"], p["quantity"]): p["value"] for p in printed.to_dict("records")
-    }
-    keys = zip(table["benchmark"], table["embedding"], table["layer"], strict=True)
-    printed_values = [values.get((b, e, f"table 1 layer {n}"), math.nan) for b, e, n in keys]
-    table["published"] = pd.Series(printed_values).where(table["vectors"] == "first component")
-    return table
+    values = printed(
+        table,
+        published,
+        locator="Table 1",
+        dataset=table["benchmark"],
+        model=table["embedding"],
+        quantity="table 1 layer " + table["layer"].astype(str),
+    )
+    return table.assign(published=values.where(table["vectors"] == "first component"))
 
 
 @table(
@@ -312,11 +314,10 @@ def measures(layers: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     table = pd.concat(parts, ignore_index=True).dropna(subset="value", ignore_index=True)
     table["hidden"] = table["layer"] > 0
     table["interval_method"] = "normal, over words or sentences"
-    printed = {(p["model"], p["quantity"]): p["value"] for p in published.to_dict("records")}
-    keys = zip(table["embedding"], table["quantity"], table["layer"], strict=True)
-    printed_values = [printed.get((e, f"{q} layer {n}"), math.nan) for e, q, n in keys]
+    quantity = table["quantity"] + " layer " + table["layer"].astype(str)
+    values = printed(table, published, model=table["embedding"], quantity=quantity)
     main = table["main"] & (table["variant"] == "all")
-    return table.assign(published=pd.Series(printed_values, index=table.index).where(main))
+    return table.assign(published=values.where(main))
 
 
 @table("layers", title="Every score of every layer", runs="layers", kind="contexts", section="3, 4")

@@ -9,7 +9,7 @@ have one row, with seed 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,7 @@ from replication.tables.bootstrap import (
     widen,
 )
 from replication.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
+from replication.tables.published import printed
 from replication.tables.runs import deviate, fields, long_table
 
 MeasuredRuns = Sequence[tuple[SimilarityFacts, pd.DataFrame]]
@@ -107,10 +108,9 @@ def slides(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     leaves.
     """
     summary = _summary(_method_rows(measurements))
-    printed = published[published["locator"].isin(["slides, comparison", "slides, seven sets"])]
     return _add_published(
         summary,
-        printed,
+        published[published["locator"].isin(["slides, comparison", "slides, seven sets"])],
         {"pearson": "pearson", "spearman": "spearman", "log10_isotropy": "isotropy"},
     )
 
@@ -133,8 +133,8 @@ def table2(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     for i, name in enumerate(("n_pairs_dzubur", "n_pairs_official")):
         counts = [PAIRS[d][i] if d in PAIRS else None for d in summary["dataset"]]
         summary[name] = pd.Series(counts, dtype="Int64")
-    printed = published[published["locator"].isin(["Table 2", "Table 6"])]
-    table = _add_published(summary, printed, {"spearman": "spearman", "log10_isotropy": "isotropy"})
+    numbers = published[published["locator"].isin(["Table 2", "Table 6"])]
+    table = _add_published(summary, numbers, {"spearman": "spearman", "log10_isotropy": "isotropy"})
     # The paper's baselines are most probably of sentences, its other rows of tokens.
     none = table["method"] == "none"
     table["published_log10_isotropy_sentences"] = table["published_log10_isotropy"].where(none)
@@ -161,13 +161,10 @@ def table1(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         (counted_setups["part"] == "clusters") | (counted_setups["method"] == "none")
     ]
     rows = _summary(selected, "n_clusters")
-    rows["quantity"] = ["none" if pd.isna(k) else f"k={k}" for k in rows["n_clusters"]]
-    rows.loc[rows["layer"] != LAST, "quantity"] = ""
-    printed = _published_values(
-        rows, _published_by_key(published[published["locator"] == "Table 1"])
-    )
-    return rows.assign(published_log10_isotropy=_log10(printed)).drop(
-        columns=["quantity", *_similarity_columns(rows)]
+    quantity = pd.Series(["none" if pd.isna(k) else f"k={k}" for k in rows["n_clusters"]])
+    values = _printed(rows, published, quantity.where(rows["layer"] == LAST, ""), "Table 1")
+    return rows.assign(published_log10_isotropy=_log10(values)).drop(
+        columns=_similarity_columns(rows)
     )
 
 
@@ -187,11 +184,9 @@ def table5(measurements: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     columns = [*FACTS, "n_tokens", "d", *with_range("log10_isotropy")]
     runs = selected[columns].groupby(["dataset", "embedding"], sort=False)
     rows = pd.concat(run.sort_values("layer") for _, run in runs).reset_index(drop=True)
-    rows["quantity"] = [f"layer {layer:.0f}" for layer in rows["layer"]]
-    printed = _published_values(
-        rows, _published_by_key(published[published["locator"] == "Table 5"])
-    )
-    return rows.assign(published_log10_isotropy=_log10(printed)).drop(columns="quantity")
+    quantity = rows["layer"].map("layer {:.0f}".format)
+    values = _printed(rows, published, quantity, "Table 5")
+    return rows.assign(published_log10_isotropy=_log10(values))
 
 
 @table(
@@ -253,13 +248,10 @@ def table3(convergence: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         row |= {"best_low": low, "best_high": high, "n_items": n_items}
         rows.append(row | {"n_seeds": len(group), "interval_method": SEEDS_AND_ITEMS})
     table = pd.DataFrame(rows)
-    values = _published_by_key(published[published["locator"] == "Table 3"])
     authors = (table["classifier"] == "mlp") & table["clustering"].isin(["none", "transductive"])
     authors &= table["metric"] == np.where(table["task"] == "cola", "matthews", "accuracy")
-    printed = _published_values(
-        table.assign(dataset=table["task"], quantity=table["method"]), values
-    )
-    return table.assign(published=np.where(authors, printed, math.nan))
+    values = _printed(table.assign(dataset=table["task"]), published, table["method"], "Table 3")
+    return table.assign(published=values.where(authors))
 
 
 @table(
@@ -290,7 +282,8 @@ def finetuning(
         for setup in dict.fromkeys(_finetuning_setup(run) for run, _ in fine_tuned)
     }
     last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
-    printed = _published_by_key(published[published["locator"] == "slides, fine-tuning"])
+    numbers = published[published["locator"] == "slides, fine-tuning"]
+    printed_values = numbers.set_index(["dataset", "model", "quantity"])["value"].to_dict()
     none = last[last["method"] == "none"]
     learned = {str(s): rows_have_learned(group) for s, group in none.groupby("setup")}
     too_short = {
@@ -302,14 +295,14 @@ def finetuning(
         rows_by_method = group.set_index("method")
         facts = group.iloc[0][_FINETUNING_FACTS].to_dict()
         key = (facts["task"], facts["embedding"])
-        printed_accuracy = printed if facts["metric"] == "accuracy" else {}
+        printed_accuracy = printed_values if facts["metric"] == "accuracy" else {}
         row = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
         row["too_short"] = too_short[str(setup)]
         for method in ("none", "cluster"):
             method_row = rows_by_method.loc[method]
             row |= {f"{method}_{n}": method_row[n] for n in ("performance", "log10_isotropy")}
             accuracy = printed_accuracy.get((*key, f"{method}_accuracy"), math.nan)
-            isotropy = _log10([printed.get((*key, f"{method}_isotropy"), math.nan)])[0]
+            isotropy = _log10([printed_values.get((*key, f"{method}_isotropy"), math.nan)])[0]
             row[f"{method}_published"] = accuracy
             row[f"{method}_published_log10_isotropy"] = isotropy
         row["none_mean_norm"] = rows_by_method.loc["none", "mean_norm"]
@@ -377,34 +370,23 @@ def _add_published(
     """
     is_paper_layer = summary["layer"] == LAST
     for column, quantity in columns.items():
-        with_quantity = summary.assign(
-            quantity=(summary["method"] + f" {quantity}").where(is_paper_layer, "")
-        )
-        values = _published_values(with_quantity, _published_by_key(published))
+        quantities = (summary["method"] + f" {quantity}").where(is_paper_layer, "")
+        values = _printed(summary, published, quantities)
         summary[f"published_{column}"] = _log10(values) if quantity == "isotropy" else values
     return summary
 
 
-def _published_by_key(published: pd.DataFrame) -> dict[tuple[str, str, str], float]:
-    """Published values by data set, model and quantity."""
-    return {
-        (str(p["dataset"]), str(p["model"]), str(p["quantity"])): float(p["value"])
-        for p in published.to_dict("records")
-    }
+def _printed(
+    rows: pd.DataFrame, published: pd.DataFrame, quantity: pd.Series, locator: str | None = None
+) -> pd.Series:
+    """The published value of each row's data set, model and quantity."""
+    keys = {"dataset": rows["dataset"].str.removesuffix("-quoted"), "model": rows["embedding"]}
+    if locator is not None:
+        published = published[published["locator"] == locator]
+    return printed(rows, published, quantity=quantity, **keys)
 
 
-def _published_values(rows: pd.DataFrame, values: dict[tuple[str, str, str], float]) -> list[float]:
-    """The published value of each row's data set, model and quantity; NaN where there is none."""
-    names = rows["dataset"].str.removesuffix("-quoted")
-    return [
-        values.get((dataset, embedding, quantity), math.nan)
-        for dataset, embedding, quantity in zip(
-            names, rows["embedding"], rows["quantity"], strict=True
-        )
-    ]
-
-
-def _log10(values: list[float]) -> list[float]:
+def _log10(values: Iterable[float]) -> list[float]:
     return [math.log10(v) if v > 0 else math.nan for v in values]
 
 
