@@ -70,6 +70,8 @@ $(READY): requirements.lock requirements-cuda.lock pyproject.toml
 	if grep -q '^Requires-Dist: nvidia' $(VENV)/lib/python*/site-packages/torch-*/METADATA; then \
 	  $(INSTALL) --require-hashes --requirement requirements-cuda.lock; fi
 	$(INSTALL) --no-build-isolation --editable .
+	@# The library is installed; a checkout has the workflow's Python besides, for scripts and benchmarks.
+	$(VENV)/bin/python -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/checkout.pth", "w").write(os.getcwd() + "\n")'
 	@touch $(READY)
 
 $(TEST_READY): $(READY) requirements-dev.lock
