@@ -165,3 +165,13 @@ def test_command_line_starts_without_modules_that_windows_lacks(tmp_path: Path) 
     result = command(POSIX_ONLY, tmp_path, "audit", "identify", "v.npy")
     assert result.returncode == 2, result.stderr
     assert "has no records" in result.stdout
+
+
+def test_version_is_that_of_the_last_release_and_of_the_citation() -> None:
+    changelog = (PROJECT / "CHANGELOG.md").read_text("utf8")
+    citation = (PROJECT / "CITATION.cff").read_text("utf8")
+    release = re.search(r"^## \[(.+)\] – (\d{4}-\d\d-\d\d)$", changelog, re.MULTILINE)
+    assert release is not None
+    assert release[1] == isotropy.__version__
+    assert f"version: {release[1]}\n" in citation
+    assert f"date-released: {release[2]}\n" in citation.replace("'", "").replace('"', "")
