@@ -1,4 +1,4 @@
-# `make figures` makes everything, `make test` tests everything; `make check` is its quick part. All first make the
+# `make figures` makes everything, `make test` runs all tests but those on SLURM and on a GPU; `make check` is its quick part. All first make the
 # environment, once; tests and linters add their own packages to it.
 # CORES: cores to use (default: all). ARGS: more arguments for Snakemake, e.g. ARGS="--configfile config/paper.yaml".
 # TEST_ARGS: arguments for pytest, e.g. TEST_ARGS="-x tests/unit" for one process that stops at the first failure.

@@ -1,4 +1,4 @@
-"""Replication of papers on the geometry of embedding spaces. Import the part that you need."""
+"""Metrics, transforms and penalties for embedding spaces. Import the part that you need."""
 
 from importlib import import_module
 from typing import Any

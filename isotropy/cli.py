@@ -102,7 +102,7 @@ Columns = Annotated[
     str | None,
     typer.Option(
         help="Columns of a table that are dimensions: names or globs, separated by commas; "
-        "default: columns 0, 1, 2, …, or all of a file without names."
+        "default: columns of lists, columns 0, 1, 2, …, or all of a file without names."
     ),
 ]
 Separator = Annotated[

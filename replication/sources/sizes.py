@@ -26,9 +26,6 @@ class ModelSize(Strict):
     """Size of the model's files."""
     causal: bool = False
     """Whether it is a decoder: no token sees those after it."""
-    kept_bytes: Positive | None = None
-    """Bytes that training in float32 keeps for the backward pass, per token, layer and dimension,
-    for an architecture that differs from others (`replication.plan.gpu_memory`)."""
     positions: Count = 512
     """Longest input in tokens; more than the papers' settings need is not counted."""
 

@@ -1,6 +1,6 @@
 """Random alterations of a finished study: the audit must name the file of each.
 
-python -m tests.campaign.alterations STUDY [--n 1000] [--seed 0]
+python -m tests.workflow.alterations STUDY [--n 1000] [--seed 0]
 
 STUDY is the folder of a finished run; its results are copied, and the copy is altered.
 """
