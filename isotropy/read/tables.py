@@ -105,19 +105,20 @@ def read_number_table(file: Input) -> dict[str, PointCloud]:
 
     separator, names, named = _read_names(file)
     _require_closed_quotes(file, separator)
-    options = partial(_open_text, file.path, separator, names, skip=named)
-    schema = options().schema
+    open_table = partial(_open_text, file.path, separator, names, skip=named)
+    schema = open_table().schema
     index = {""} if named and names[0] == "" else set[str]()  # as pandas and R write
     table = Table(file.title, _fields(schema), frozenset(file.groups | index), named)
     if file.columns is not None and "*" in file.columns:
-        _refuse_broken_numbers(table, options().read_next_batch())
+        _refuse_broken_numbers(table, open_table().read_next_batch())
     chosen = choose_dimensions(table, file.columns)
-    require_matrix(file.title, (2, len(chosen)))
+    if len(chosen) < 2:
+        raise IsotropyError(f"{file.title}: expected at least 2 dimensions, got {len(chosen)}")
     kinds = {field.name: field.kind for field in table.fields}
     types = {n: pa.bool_() if kinds[n] == "boolean" else pa.float64() for n in chosen}
     target, n = file.new_file(), 0
     with target.open("wb") as stream:
-        for batch in options(types):
+        for batch in open_table(types):
             n += len(batch)
             stream.write(_rows(batch, chosen).tobytes())
     stored = StoredArray(target, np.dtype(np.float64), 0, (n, len(chosen)))
