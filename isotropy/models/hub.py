@@ -1,4 +1,6 @@
-"""Ask a hub by huggingface_hub, which retries, resumes and caches: the one place that does."""
+"""Ask a hub by huggingface_hub, which retries, resumes and caches; the time-outs and the errors of
+all that ask one.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,9 @@ def hub_errors(name: str) -> Iterator[None]:
         reason = "the hub has no such revision"
     except errors.RemoteEntryNotFoundError:
         reason = "no such file"
-    except OSError as error:  # all other errors of the client, and a size that is wrong
-        if error.errno is not None:  # such as a full disk
+    except (OSError, errors.HTTPError) as error:  # type: ignore[attr-defined]  # all others
+        if isinstance(error, OSError) and error.errno is not None:  # such as a full disk
             raise
-        reason = f"the hub could not be read; is there a network? ({first_line(error)})"
-    except errors.HTTPError as error:  # type: ignore[attr-defined]
         reason = f"the hub could not be read; is there a network? ({first_line(error)})"
     else:
         return

@@ -224,7 +224,8 @@ class CostModel:
         if isinstance(size, kind):
             return size
         self.unknown.add(str(name))
-        return cast(S, kind.model_construct(**empty))  # type: ignore[arg-type]  # not validated: the registry accepts no zero
+        values: dict[str, Any] = {**empty}
+        return cast(S, kind.model_construct(**values))  # not validated: the registry has no zeros
 
     def _texts_size(self, source: str) -> TextsSize:
         size = self.plan.study.registry.sizes.get(source)
