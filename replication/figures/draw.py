@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable
 from math import ceil, sqrt
 from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -30,6 +32,8 @@ CLUSTERS: dict[str, Any] = {"palette": "tab20", "hue_norm": (0, 19), "legend": F
 """Colours of clusters, which repeat after 20."""
 
 Panels = list[tuple[Axes, pd.DataFrame]]
+POINTS: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
+"""Points of each panel, for readers who explore the figure."""
 
 
 class Look(NamedTuple):
@@ -203,9 +207,43 @@ def curve(
         **style_of_line,
     )
     axes.set(**labels)  # seaborn labels axes that have no label
+    record(axes, rows, x, y, name, interval)
     if interval:
         horizontal = options.get("orient") == "y"
         whiskers(axes, rows, (x, y), interval, horizontal=horizontal, color=style.color)
+
+
+def record(
+    axes: Axes,
+    rows: pd.DataFrame,
+    x: str,
+    y: str,
+    name: str | None,
+    interval: tuple[str, str] | None = None,
+    *,
+    join: bool = True,
+) -> None:
+    """Keep the points of a line, or of a set of points, for readers who explore the figure.
+
+    Args:
+        axes: the panel.
+        rows: one row per point.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        name: in the legend.
+        interval: columns with the ends of an interval.
+        join: whether a line through the points means something.
+    """
+    points = {"x": rows[x].astype(float), "y": rows[y].astype(float)}
+    kept = {"setup": "setup", "seed": "seed", "repeat": "sample", "step": "update"}
+    if "setup" in rows and rows["setup"].nunique() > 1:
+        del kept["setup"]  # along the line, not of it
+    points |= {kept[column]: rows[column] for column in kept if column in rows and column != x}
+    points |= {
+        end: rows[column] for end, column in zip(("from", "to"), interval or (), strict=False)
+    }
+    line = re.sub("[${}]", "", name or "")
+    POINTS.setdefault(axes, []).append(pd.DataFrame({**points, "line": line, "join": join}))
 
 
 def whiskers(

@@ -1,16 +1,20 @@
-"""The values of an interactive figure as a script, from the tables of the printed one. Scripts are
-what a page that was opened as a file can load.
+"""The values of a figure that readers can explore, as a script: the points that were drawn. Scripts
+are what a page that was opened as a file can load.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
-from replication.figures.spec import Beside, FigureSpec, Interactive
+from replication.figures.draw import POINTS
 
 MOST_POINTS = 1000
 """Most points of a figure; of more, a part is taken."""
@@ -18,67 +22,103 @@ DIGITS = 4
 """Significant digits of values; whole numbers keep all of theirs."""
 VARIABLE = "figureValues"
 """Global variable of the page with the values of its figures, by id."""
+CURVE = ["line", "panel", "setup", "seed"]
+"""Columns whose values readers can switch off. Points with the same values in all are a curve. The
+first with several values has colours, the second dashes or markers.
+"""
 
 
-def values_script(figure: FigureSpec, tables: list[pd.DataFrame]) -> str:
-    """Make the script of a figure, which adds its values to `VARIABLE`.
-
-    Args:
-        figure: the spec of a figure with `interactive`.
-        tables: its tables.
+def values_script(name: str, figure: Figure) -> str:
+    """Make the script of a figure, which adds its points to `VARIABLE`: charts with the same
+    horizontal axis are a view.
     """
-    most = MOST_POINTS // len(figure.interactive)
-    data = [_data(twin, tables, most) for twin in figure.interactive]
+    points = _points(figure)
+    views = [rows for _, rows in points.groupby("x_label", sort=False)]
+    data = [_view(rows, MOST_POINTS // len(views), several=len(views) > 1) for rows in views]
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return f"(globalThis.{VARIABLE} ??= {{}})[{json.dumps(figure.id)}] = {text};\n"
+    return f"(globalThis.{VARIABLE} ??= {{}})[{json.dumps(name)}] = {text};\n"
 
 
-def _data(twin: Interactive, tables: list[pd.DataFrame], most: int) -> dict[str, Any]:
+def _points(figure: Figure) -> pd.DataFrame:
+    """All points, with the texts of their panel. A panel without labels has those beside it."""
+    drawn: Any = [axes for axes in figure.axes if axes in POINTS]
+    parts = []
+    for axes in drawn:
+        place = axes.get_subplotspec()
+        row = [a for a in drawn if a.get_subplotspec().rowspan == place.rowspan]
+        column = [a for a in drawn if a.get_subplotspec().colspan == place.colspan]
+        title = _first([axes, *column], lambda a: a.get_title("left")).partition("\n")[0]
+        texts = {
+            "y_label": _first([axes, *row], Axes.get_ylabel).rpartition("\n")[2],
+            "x_label": _first([axes, *column], Axes.get_xlabel),
+            "panel": title,
+            "log_x": axes.get_xscale() == "log",
+        }
+        for points in POINTS[axes]:
+            setup = points.get("setup", title)
+            names = pd.Series([_tick_names(axes)] * len(points), points.index, dtype=object)
+            parts.append(points.assign(**texts, setup=setup, names=names))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _tick_names(axes: Axes) -> list[str] | None:
+    """Texts that stand on the horizontal axis for 0, 1, 2, ..., if it has such."""
+    if not isinstance(axes.xaxis.get_major_locator(), FixedLocator):
+        return None
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    places = list(axes.get_xticks())
+    return names if all(names) and places == list(range(len(names))) else None
+
+
+def _first(axes_list: Iterable[Axes], text: Callable[[Axes], str]) -> str:
+    return next(filter(None, map(text, axes_list)), "")
+
+
+def _view(points: pd.DataFrame, most: int, *, several: bool) -> dict[str, Any]:
     """Values of at most `most` points, and what is needed to draw and to describe them."""
-    table = _select(tables[twin.table], twin.where)
-    if twin.beside is not None:
-        table = pd.concat([table, _beside(twin.beside, tables)], ignore_index=True)
-    if twin.together is not None:
-        columns = [twin.x, *twin.by, *twin.show]
-        table = table.melt(columns, twin.y, var_name="curve", value_name="value")
-        labels = {"value": twin.together} | twin.labels
-        update = {"y": ["value"], "by": ["curve", *twin.by], "labels": labels}
-        twin = twin.model_copy(update=update)
-    names = None if pd.api.types.is_numeric_dtype(table[twin.x]) else list(table[twin.x].unique())
-    if names is not None:
-        table = table.assign(**{twin.x: table[twin.x].map(names.index)})
-    table = table.dropna(subset=[twin.x]).dropna(subset=twin.y, how="all")
-    shown = _thin(table.sort_values(twin.x, kind="stable") if twin.join else table, twin, most)
+    first = points.iloc[0]
+    x, charts = first["x_label"], list(dict.fromkeys(points["y_label"]))
+    by = _curve_columns(points)
+    points = points.dropna(subset=["x", "y"])
+    points = points.assign(**{c: points["y"].where(points["y_label"] == c) for c in charts})
+    points["nth"] = points.groupby([*by, "y_label"], dropna=False).cumcount()
+    at_once = points.groupby([*by, "x", "nth"], sort=False, dropna=False, as_index=False)
+    table = at_once.first().rename(columns={"x": x})
+    join = bool(first["join"]) and not table.duplicated([*by, x]).any()
+    shown = _thin(table.sort_values(x, kind="stable") if join else table, by, most)
+    texts = [name for name in ("from", "to", "update", "sample") if name in points]
     return {
-        **twin.model_dump(include={"title", "x", "y", "by", "show", "labels", "join", "log_x"}),
-        "names": names,
+        "title": x if several else "",
+        "x": x,
+        "y": charts,
+        "by": by,
+        "show": texts,
+        "join": join,
+        "log_x": bool(first["log_x"]),
+        "names": first["names"],
         "note": _note(len(shown), len(table)),
-        "values": {name: _numbers(shown[name]) for name in {twin.x: 0, **dict.fromkeys(twin.y)}},
-        "levels": {name: _levels(shown[name], twin.where.get(name, [])) for name in twin.by},
-        "texts": {name: [_text(value) for value in shown[name]] for name in twin.show},
+        "values": {name: _numbers(shown[name]) for name in (x, *charts)},
+        "levels": {name: _levels(shown[name]) for name in by},
+        "texts": {name: [_text(value) for value in shown[name]] for name in texts},
     }
 
 
-def _select(table: pd.DataFrame, where: dict[str, list[str | bool]]) -> pd.DataFrame:
-    for column, values in where.items():
-        table = table[table[column].isin(values)]
-    return table
+def _curve_columns(points: pd.DataFrame) -> list[str]:
+    """Columns of `CURVE` that tell curves apart: none that follows from the others."""
+    by = [name for name in CURVE if name in points]
+    for name in sorted(by[1:], key=lambda name: (-points[name].nunique(), name)):
+        others = [other for other in by if other != name]
+        if points.groupby(others, dropna=False)[name].nunique().max() <= 1:
+            by = others
+    return by
 
 
-def _beside(beside: Beside, tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Rows of another table, with the texts that the first one has."""
-    rows = _select(tables[beside.table], beside.where)
-    records = [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
-    texts = {name: [text.format(**row) for row in records] for name, text in beside.texts.items()}
-    return rows.assign(**texts)
-
-
-def _thin(table: pd.DataFrame, twin: Interactive, n: int) -> pd.DataFrame:
+def _thin(table: pd.DataFrame, by: list[str], n: int) -> pd.DataFrame:
     """Take at most n rows: of each curve the same number, closer together at its
     beginning, where most changes; of more curves than that, every so many points.
     """
     if len(table) > n:
-        curve = table.groupby(twin.by, sort=False, dropna=False).ngroup().to_numpy()
+        curve = table.groupby(by, sort=False, dropna=False).ngroup().to_numpy()
         most = max(2, n // (curve.max() + 1))
         rows = [np.flatnonzero(curve == i) for i in range(curve.max() + 1)]
         table = table.iloc[np.concatenate([of[_places(len(of), most)] for of in rows])]
@@ -96,27 +136,22 @@ def _places(n: int, most: int) -> np.ndarray:
 
 def _note(shown: int, n: int) -> str:
     part = f"all {n:,}" if shown == n else f"{shown:,} of {n:,}, denser at the beginning of curves"
-    return f"Points of the table: {part}. Values have {DIGITS} digits; the CSV has all."
+    return f"Points of the figure: {part}. Values have {DIGITS} digits; the CSV has all."
 
 
 def _numbers(column: pd.Series) -> list[Any]:
-    if pd.api.types.is_integer_dtype(column):
-        return [int(value) for value in column]
-    return [float(f"{v:.{DIGITS}g}") if np.isfinite(v) else None for v in column.astype(float)]
+    rounded = [float(f"{v:.{DIGITS}g}") if v % 1 else int(v) for v in column.fillna(0)]
+    return [v if known else None for v, known in zip(rounded, column.notna(), strict=True)]
 
 
-def _levels(column: pd.Series, order: list[str | bool]) -> dict[str, list[Any]]:
-    """Values of a column as texts, in the given order, others after these, numbers by size; and the
-    place of each row's value.
-    """
+def _levels(column: pd.Series) -> dict[str, list[Any]]:
+    """Values of a column as texts, numbers by size; and the place of each row's value."""
     values = list(column.dropna().unique())
-    if order:
-        values.sort(key=lambda value: order.index(value) if value in order else len(order))
-    elif pd.api.types.is_numeric_dtype(column):
+    if pd.api.types.is_numeric_dtype(column):
         values.sort()
-    names = [_text(value) for value in values]
-    places = [names.index(_text(v)) if pd.notna(v) else len(names) for v in column]
-    return {"names": names + ["none"] * bool(column.isna().any()), "places": places}
+    places = [values.index(v) if pd.notna(v) else len(values) for v in column]
+    names = [_text(value) for value in values] + ["none"] * bool(column.isna().any())
+    return {"names": names, "places": places}
 
 
 def _text(value: Any) -> str:

@@ -295,7 +295,7 @@ class Plan:
         """Return the notes on the figures in a folder, and the scripts with the values of those
         that readers can explore, by the names of these outputs.
         """
-        explored = [stem for stem in self.batch(folder) if self.figures[stem[8:]].interactive]
+        explored = [stem for stem in self.batch(folder) if self.figures[stem[8:]].explore]
         values = [f"{RESULTS}/{stem}.js" for stem in explored]
         return {"note": self.files(folder, ".txt"), "values": values}
 

@@ -7,9 +7,7 @@ const EXPLORE_CORNERS = [12, 4, 4, 3, 5];
 const EXPLORE_INCREMENTS = [1, 10, 100, 1e3, 1e4, 1e5].flatMap((k) => [k, 2 * k, 5 * k]);
 
 function exploreFigure(panel, data) {
-  const { x, y, by, labels, values, levels, names } = data;
-  const label = (name) => labels[name] ?? name.replaceAll("_", " ");
-  const written = (value) => labels[value] ?? value;
+  const { x, y, by, values, levels, names } = data;
   const colour = (n) => EXPLORE_COLOURS[n % EXPLORE_COLOURS.length];
   const off = new Set(); // switched off: "column place"
   const signs = data.join ? EXPLORE_LINES : EXPLORE_MARKS;
@@ -56,7 +54,7 @@ function exploreFigure(panel, data) {
   /** A checkbox for each value of a column. */
   function switches(name, n) {
     const set = document.createElement("fieldset");
-    add(set, "legend").textContent = label(name);
+    add(set, "legend").textContent = name;
     levels[name].names.forEach((value, i) => {
       const line = add(set, "label");
       const box = add(line, "input");
@@ -68,7 +66,7 @@ function exploreFigure(panel, data) {
       });
       if (n === 0) add(line, "span", "swatch").style.background = colour(i);
       if (n === 1) add(line, "span").textContent = signs[i % signs.length];
-      line.append(written(value));
+      line.append(value);
     });
     return set;
   }
@@ -111,8 +109,8 @@ function exploreFigure(panel, data) {
         y: { range: extent(points, 1, false) },
       },
       axes: [
-        { ...axis, label: label(x), ...ticks() },
-        { ...axis, label: label(name), size: 60 },
+        { ...axis, label: x, ...ticks() },
+        { ...axis, label: name, size: 60 },
       ],
       series: [null, ...series],
       hooks: { setCursor: [(u) => point(u, name, visible)] },
@@ -123,13 +121,13 @@ function exploreFigure(panel, data) {
     return made;
   }
 
-  /** Ticks of the x axis: at the values if it is logarithmic or these have names, else at whole
-   * numbers if these are. */
+  /** Ticks of the x axis: at the values if these have names, or are few on a logarithmic axis; else
+   * at whole numbers if these are. */
   function ticks() {
     const splits = [...new Set(values[x])].sort((a, b) => a - b);
     const texts = (u, all) => all.map((value) => names?.[value] ?? value.toLocaleString("en"));
     const at = { splits: () => splits, filter: (u, all) => all, values: texts, rotate: names ? 0 : -45 };
-    return data.log_x || names ? at : splits.every(Number.isInteger) ? { incrs: EXPLORE_INCREMENTS } : {};
+    return names || (data.log_x && splits.length < 12) ? at : !data.log_x && splits.every(Number.isInteger) ? { incrs: EXPLORE_INCREMENTS } : {};
   }
 
   /** Limits of a scale: a little more than the values. */
@@ -187,7 +185,7 @@ function exploreFigure(panel, data) {
     current = found;
     const row = found?.[0].rows[found[1]];
     const parts = found && [
-      ...several.map((name, n) => [name, written(levels[name].names[place(found[0], n)])]),
+      ...several.map((name, n) => [name, levels[name].names[place(found[0], n)]]),
       [x, names?.[values[x][row]] ?? values[x][row]],
       ...y.map((name) => [name, values[name][row]]),
       ...data.show.map((name) => [name, data.texts[name][row]]),
@@ -196,7 +194,7 @@ function exploreFigure(panel, data) {
     text.textContent = parts
       ? parts
           .filter(([, value]) => value !== null && value !== "")
-          .map(([name, value]) => `${label(name)} ${minus(value)}`)
+          .map(([name, value]) => `${name} ${minus(value)}`)
           .join(" · ")
       : "Point at a value, or walk with the arrow keys.";
     for (const u of charts) {

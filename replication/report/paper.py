@@ -134,7 +134,7 @@ def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str
         **_entry(entry, path, folder, "figures"),
         "size": size(path),
         "note": note.read_text("utf8"),
-        "explore": bool(entry.interactive),
+        "explore": entry.explore,
     }
 
 

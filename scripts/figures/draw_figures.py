@@ -1,5 +1,5 @@
 """Draws the figures of a paper from tables, each as PDF, SVG and PNG, with a note on what it
-shows; those that readers can explore also as a script with values.
+shows; those that readers can explore also as a script with their points.
 """
 
 import pandas as pd
@@ -22,6 +22,6 @@ for job in jobs(snakemake, FigureSpec):
                 save(figure, path, job.mark)
         with job.write("note") as path:
             path.write_text(note(figure) + "\n", "utf8")
-        if job.spec.interactive:
+        if job.spec.explore:
             with job.write("values") as path:
-                path.write_text(values_script(job.spec, tables), "utf8")
+                path.write_text(values_script(job.spec.id, figure), "utf8")

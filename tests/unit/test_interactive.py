@@ -1,46 +1,37 @@
-"""Values of interactive figures, and the library that draws them."""
+"""Values of figures that readers can explore: the points that are drawn."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
+from replication.figures.draw import curve, look, panels
 from replication.figures.interactive import MOST_POINTS, values_script
-from replication.figures.spec import FigureSpec, Interactive
-
-REPORT = Path(__file__).parents[2] / "replication/report"
 
 
-def script_data(*tables: pd.DataFrame, **fields: Any) -> dict[str, Any]:
-    (data,) = scripts_data(tables, fields)
-    return data
-
-
-def scripts_data(tables: Sequence[pd.DataFrame], *views: dict[str, Any]) -> list[dict[str, Any]]:
-    """Values of a figure with several views."""
-    figure = FigureSpec(
-        id="p/f",
-        function="f",
-        tables=["t"] * len(tables),
-        title="Scores",
-        interactive=[
-            Interactive(**{"x": "step", "y": ["score"], "by": ["seed"]} | view) for view in views
-        ],
-        section="1",
-        caption="What.",
+def views(figure: Figure) -> list[dict[str, Any]]:
+    match = re.fullmatch(
+        r'\(globalThis\.figureValues \?\?= \{\}\)\["p/f"\] = (.*);\n', values_script("p/f", figure)
     )
-    text = values_script(figure, list(tables))
-    match = re.fullmatch(r'\(globalThis\.figureValues \?\?= \{\}\)\["p/f"\] = (.*);\n', text)
     assert match
     data: list[dict[str, Any]] = json.loads(match[1])
     return data
+
+
+def drawn(table: pd.DataFrame) -> dict[str, Any]:
+    """Values of a figure with one curve per seed."""
+    figure = Figure()
+    axes = figure.subplots()
+    axes.set(xlabel="update", ylabel="score")
+    curve(axes, table, "step", "score", "line", look(0))
+    (view,) = views(figure)
+    return view
 
 
 def trajectories(n_steps: int, n_seeds: int) -> pd.DataFrame:
@@ -51,8 +42,8 @@ def trajectories(n_steps: int, n_seeds: int) -> pd.DataFrame:
 
 def test_few_points_are_all_there_with_four_digits() -> None:
     table = trajectories(5, 2)
-    data = script_data(table)
-    assert len(data["values"]["step"]) == 10
+    data = drawn(table)
+    assert len(data["values"]["update"]) == 10
     seeds = np.array(data["levels"]["seed"]["places"])
     for seed, rows in table.groupby("seed"):
         shown = np.array(data["values"]["score"])[seeds == seed]
@@ -63,11 +54,13 @@ def test_few_points_are_all_there_with_four_digits() -> None:
 def test_many_points_are_thinned_to_points_of_the_table(n_steps: int, n_seeds: int) -> None:
     """The first and the last point of each curve stay, and gaps grow; the note counts them."""
     table = trajectories(n_steps, n_seeds)
-    data = script_data(table)
-    shown = pd.DataFrame(data["values"] | {"place": data["levels"]["seed"]["places"]})
+    data = drawn(table)
+    seeds = data["levels"].get("seed", {"places": 0, "names": ["0"]})
+    shown = pd.DataFrame(data["values"] | {"place": seeds["places"]})
     assert len(shown) <= MOST_POINTS
     assert f"{len(shown):,} of {len(table):,}" in data["note"]
-    shown["seed"] = shown["place"].map(lambda place: int(data["levels"]["seed"]["names"][place]))
+    shown["seed"] = shown["place"].map(lambda place: int(seeds["names"][place]))
+    shown = shown.rename(columns={"update": "step"})
     merged = shown.merge(table, on=["seed", "step"], suffixes=("", "_table"))
     assert len(merged) == len(shown)
     np.testing.assert_allclose(merged["score"], merged["score_table"], rtol=5e-4)
@@ -79,9 +72,19 @@ def test_many_points_are_thinned_to_points_of_the_table(n_steps: int, n_seeds: i
         )
 
 
-def test_texts_on_the_x_axis_stand_in_the_order_of_the_table() -> None:
-    table = pd.DataFrame({"step": ["3", "10", "all"] * 2, "seed": [0] * 3 + [1] * 3})
-    data = script_data(table.assign(score=range(6)))
-    assert data["names"] == ["3", "10", "all"]
-    pairs = sorted(zip(data["values"]["step"], data["values"]["score"], strict=True))
-    assert pairs == [(0, 0), (0, 3), (1, 1), (1, 4), (2, 2), (2, 5)]
+def test_panels_are_told_apart_and_named_ticks_stay_names() -> None:
+    """A chart per vertical label, a switch per panel, and the texts of the horizontal axis."""
+    table = pd.DataFrame(
+        {"setup": ["a", "a", "b", "b"], "status": "original", "place": [0, 1, 0, 1]}
+    )
+    table = table.assign(mean=[1.0, 2.0, 3.0, 4.0], low=0.5, high=5.0)
+    figure, grid = panels(table, xlabel="tokens", ylabel="mean cosine")
+    for axes, rows in grid:
+        curve(axes, rows, "place", "mean", "$S_{inter}$", look(0), ("low", "high"))
+        axes.set_xticks([0, 1], ["3", "all"])
+    (view,) = views(figure)
+    assert (view["x"], view["y"], view["names"]) == ("tokens", ["mean cosine"], ["3", "all"])
+    assert view["levels"]["line"]["names"] == ["S_inter"]
+    assert view["levels"]["setup"] == {"names": ["a", "b"], "places": [0, 1, 0, 1]}
+    assert view["values"] == {"tokens": [0, 0, 1, 1], "mean cosine": [1, 3, 2, 4]}
+    assert view["texts"] == {"from": ["0.5"] * 4, "to": ["5"] * 4}

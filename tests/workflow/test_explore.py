@@ -14,6 +14,8 @@ from tests.workflow.browser import Visit, chromium, until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
+LABELS = {"isoscore": "IsoScore (0 a line, 1 isotropic)", "silhouette": "Silhouette (−1 to 1)"}
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -51,7 +53,7 @@ def trajectory_rows(smoke: Workflow, said: dict[str, str], *scores: str) -> pd.D
     rows = rows[(rows["setup"] == said["setup"]) & (rows["seed"] == int(said["seed"]))]
     rows = rows[rows["step"] == int(said["update"])]
     for score in scores:
-        value = float(said[{"isoscore": "IsoScore"}.get(score, score)].replace("−", "-"))
+        value = float(said[LABELS[score]].replace("−", "-"))
         rows = rows[(rows[score] - value).abs() <= 5e-4 * abs(value)]
     return rows
 

@@ -28,6 +28,7 @@ from replication.figures.draw import (
     looks,
     mark_status,
     panels,
+    record,
     repeats_per_setup,
     sources,
 )
@@ -77,27 +78,7 @@ def cosines_within_clusters(layers: pd.DataFrame) -> Figure:
     "cosines",
     title="Cosines between and within types by layer",
     tables=["layers"],
-    interactive={
-        "x": "layer",
-        "y": [
-            "s_inter",
-            "s_intra",
-            "s_inter_adjusted",
-            "s_intra_adjusted",
-            "s_inter_centred",
-            "s_inter_random_parts",
-        ],
-        "together": "mean cosine",
-        "by": ["setup", "types", "seed"],
-        "labels": {
-            "s_inter": "S_inter",
-            "s_intra": "S_intra",
-            "s_inter_adjusted": "S_inter, adjusted",
-            "s_intra_adjusted": "S_intra, adjusted",
-            "s_inter_centred": "S_inter, one mean",
-            "s_inter_random_parts": "S_inter, random parts",
-        },
-    },
+    explore=True,
     section="3, 4",
 )
 def cosines_per_layer(layers: pd.DataFrame) -> Figure:
@@ -128,13 +109,7 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
     "silhouettes",
     title="Silhouette of k-means for each number of clusters, by layer",
     tables=["layers", "silhouettes"],
-    interactive={
-        "table": 1,
-        "x": "k",
-        "y": ["silhouette"],
-        "by": ["layer", "setup", "types", "seed"],
-        "labels": {"k": "clusters of k-means"},
-    },
+    explore=True,
     section="4",
 )
 def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figure:
@@ -151,6 +126,8 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
     hue: dict[str, Any] = {"hue": "depth", "hue_norm": (0, 1), "palette": palette, "legend": False}
     for axes, rows in drawn:
         sns.lineplot(rows, x="k", y="silhouette", lw=1.2, errorbar=None, ax=axes, **hue)
+        for layer, of_layer in rows.groupby("layer"):
+            record(axes, of_layer, "k", "silhouette", f"layer {layer}")
         selected = rings[rings["setup"] == rows["setup"].iloc[0]]
         shades = palette(selected["depth"])
         axes.scatter(selected["k"], selected["silhouette"], 64, "none", edgecolors=shades, lw=1.4)
@@ -272,23 +249,7 @@ def _seeds(layers: pd.DataFrame) -> str:
     "figure9",
     title="Local intrinsic dimension by layer, with two distances",
     tables=["layers"],
-    interactive={
-        "x": "layer",
-        "y": [
-            "lid_euclidean",
-            "lid_euclidean_published",
-            "lid_cosine",
-            "lid_cosine_published",
-        ],
-        "together": "local intrinsic dimension",
-        "by": ["setup", "types", "seed"],
-        "labels": {
-            "lid_euclidean": "Euclidean, conventional",
-            "lid_euclidean_published": "Euclidean, as published",
-            "lid_cosine": "cosine, conventional",
-            "lid_cosine_published": "cosine, as published",
-        },
-    },
+    explore=True,
     section="Figure 9",
 )
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
@@ -322,18 +283,7 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     "repeated_types",
     title="Local intrinsic dimension by tokens per type",
     tables=["repeated_types"],
-    interactive={
-        "x": "tokens_per_type",
-        "y": ["lid_cosine"],
-        "by": ["layer", "setup", "seed"],
-        "show": ["own_type_share"],
-        "labels": {
-            "tokens_per_type": "tokens per type, at most",
-            "lid_cosine": "local intrinsic dimension",
-            "own_type_share": "share of neighbours of the same type",
-            "none": "static vectors",
-        },
-    },
+    explore=True,
     section="5",
 )
 def dimension_per_type_count(repeated_types: pd.DataFrame) -> Figure:

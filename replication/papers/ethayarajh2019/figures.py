@@ -22,6 +22,7 @@ from replication.figures.draw import (
     looks,
     mark_status,
     panels,
+    record,
     share_scale,
     sources,
 )
@@ -86,33 +87,7 @@ def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
     "figure1",
     title="Mean cosine of words of different sentences, by layer",
     tables=["measures", "published_layers"],
-    interactive={
-        "x": "layer",
-        "y": ["value"],
-        "by": ["quantity", "variant", "setup"],
-        "show": ["value_low", "value_high", "published"],
-        "where": {
-            "main": [True],
-            "quantity": [
-                "baseline_cosine",
-            ],
-        },
-        "beside": {
-            "table": 1,
-            "where": {"quantity": ["baseline_cosine"]},
-            "texts": {
-                "quantity": "published",
-                "setup": "{model}, published",
-                "variant": "all",
-            },
-        },
-        "labels": {
-            "value": "mean cosine",
-            "value_low": "95 % from",
-            "value_high": "to",
-            "baseline_cosine": "words of different sentences",
-        },
-    },
+    explore=True,
     section="Figure 1",
 )
 def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
@@ -130,35 +105,7 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
     "figure2",
     title="Self-similarity of words less the mean cosine, by layer",
     tables=["measures", "published_layers"],
-    interactive={
-        "x": "layer",
-        "y": ["value"],
-        "by": ["quantity", "variant", "setup"],
-        "show": ["value_low", "value_high", "published"],
-        "where": {
-            "main": [True],
-            "quantity": [
-                "self_similarity_adjusted",
-                "self_similarity",
-            ],
-        },
-        "beside": {
-            "table": 1,
-            "where": {"quantity": ["self_similarity_adjusted"]},
-            "texts": {
-                "quantity": "published",
-                "setup": "{model}, published",
-                "variant": "all",
-            },
-        },
-        "labels": {
-            "value": "cosine",
-            "value_low": "95 % from",
-            "value_high": "to",
-            "self_similarity_adjusted": "adjusted",
-            "self_similarity": "raw",
-        },
-    },
+    explore=True,
     section="Figure 2",
 )
 def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
@@ -181,39 +128,7 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
     "figure3",
     title="Intra-sentence similarity less the mean cosine, by layer",
     tables=["measures", "published_layers"],
-    interactive={
-        "x": "layer",
-        "y": ["value"],
-        "by": ["quantity", "variant", "setup"],
-        "show": ["value_low", "value_high", "published"],
-        "where": {
-            "main": [True],
-            "quantity": [
-                "intra_adjusted",
-                "intra_excess",
-                "intra_loo_excess",
-                "intra_null",
-            ],
-        },
-        "beside": {
-            "table": 1,
-            "where": {"quantity": ["intra_adjusted"]},
-            "texts": {
-                "quantity": "published",
-                "setup": "{model}, published",
-                "variant": "all",
-            },
-        },
-        "labels": {
-            "value": "cosine",
-            "value_low": "95 % from",
-            "value_high": "to",
-            "intra_adjusted": "adjusted, as published",
-            "intra_excess": "over shuffled sentences",
-            "intra_loo_excess": "leave-one-out, over shuffled",
-            "intra_null": "shuffled sentences",
-        },
-    },
+    explore=True,
     section="Figure 3",
 )
 def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
@@ -243,49 +158,7 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
     "figure4",
     title="Maximum explainable variance by layer, by three estimates",
     tables=["measures", "published_layers"],
-    interactive={
-        "x": "layer",
-        "y": ["value"],
-        "by": ["quantity", "variant", "setup"],
-        "show": ["value_low", "value_high", "published"],
-        "where": {
-            "main": [True],
-            "quantity": [
-                "mev_uncentred",
-                "mev_uncentred_baseline",
-                "mev_uncentred_matched",
-                "mev_centred",
-                "mev_centred_baseline",
-                "mev_centred_matched",
-                "mev_truncated_svd",
-                "mev_truncated_svd_baseline",
-                "mev_truncated_svd_matched",
-            ],
-        },
-        "beside": {
-            "table": 1,
-            "where": {"quantity": ["mev"]},
-            "texts": {
-                "quantity": "published",
-                "setup": "{model}, published",
-                "variant": "all",
-            },
-        },
-        "labels": {
-            "value": "share of variance",
-            "value_low": "95 % from",
-            "value_high": "to",
-            "mev_uncentred": "the paper's formula: words",
-            "mev_uncentred_baseline": "the paper's formula: random words",
-            "mev_uncentred_matched": "the paper's formula: as many random words",
-            "mev_centred": "about the mean: words",
-            "mev_centred_baseline": "about the mean: random words",
-            "mev_centred_matched": "about the mean: as many random words",
-            "mev_truncated_svd": "TruncatedSVD: words",
-            "mev_truncated_svd_baseline": "TruncatedSVD: random words",
-            "mev_truncated_svd_matched": "TruncatedSVD: as many random words",
-        },
-    },
+    explore=True,
     section="Figure 4",
 )
 def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
@@ -323,30 +196,7 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
     "dimensions",
     title="Mean cosine without its largest dimensions, and their shares",
     tables=["measures", "dimensions"],
-    interactive={
-        "x": "layer",
-        "y": ["value"],
-        "by": ["quantity", "variant", "setup"],
-        "show": ["value_low", "value_high", "published"],
-        "where": {
-            "main": [True],
-            "quantity": [
-                "mean_cosine",
-                "mean_cosine_without_1",
-                "mean_cosine_without_3",
-                "mean_cosine_without_5",
-            ],
-        },
-        "labels": {
-            "value": "mean cosine",
-            "value_low": "95 % from",
-            "value_high": "to",
-            "mean_cosine": "all dimensions",
-            "mean_cosine_without_1": "without the largest",
-            "mean_cosine_without_3": "without the largest 3",
-            "mean_cosine_without_5": "without the largest 5",
-        },
-    },
+    explore=True,
     section="Timkey & van Schijndel (2021)",
 )
 def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
@@ -470,6 +320,7 @@ def _stars(axes: Axes, printed: pd.DataFrame, column: str, name: str) -> None:
     """Published numbers against the layer, where there are some."""
     if len(printed):
         axes.plot(printed["layer"], printed[column], "k*", ms=8, label=name)
+        record(axes, printed, "layer", column, name)
 
 
 def _finished(figure: Figure, measures: pd.DataFrame, about: str) -> Figure:

@@ -29,6 +29,7 @@ from replication.figures.draw import (
     looks,
     mark_status,
     panels,
+    record,
     repeats,
     repeats_per_setup,
     whiskers,
@@ -136,12 +137,7 @@ def chord_and_angle() -> Figure:
     "figure2",
     title="IsoScore, silhouette and loss while embeddings are optimized",
     tables=["trajectories"],
-    interactive={
-        "x": "step",
-        "y": ["isoscore", "silhouette", "loss"],
-        "by": ["setup", "seed"],
-        "labels": {"step": "update", "isoscore": "IsoScore", "loss": "loss (nats)"},
-    },
+    explore=True,
     section="3.2",
 )
 def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
@@ -169,14 +165,7 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     "figure3",
     title="Silhouette against IsoScore while embeddings are optimized",
     tables=["trajectories", "correlations"],
-    interactive={
-        "x": "isoscore",
-        "y": ["silhouette"],
-        "by": ["setup", "seed"],
-        "show": ["step"],
-        "labels": {"step": "update", "isoscore": "IsoScore"},
-        "join": False,
-    },
+    explore=True,
     section="3.2",
 )
 def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
@@ -202,6 +191,7 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
             rows, x="isoscore", y="silhouette", hue="step", hue_norm=colours, ax=axes,
             legend=False, **points,
         )  # fmt: skip
+        record(axes, rows, "isoscore", "silhouette", None, join=False)
         axes.set(**labels)  # seaborn labels axes that have no label
         axes.xaxis.set_major_locator(MaxNLocator(4))
         per_seed = correlations[correlations["setup"] == rows["setup"].iloc[0]].set_index("seed")
@@ -285,12 +275,7 @@ def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
     "figure4",
     title="IsoScore and silhouette on GLUE tasks while embeddings are optimized",
     tables=["trajectories-glue"],
-    interactive={
-        "x": "step",
-        "y": ["isoscore", "silhouette"],
-        "by": ["dataset", "model", "seed"],
-        "labels": {"step": "update", "isoscore": "IsoScore", "dataset": "task"},
-    },
+    explore=True,
     needs="glue",
     section="A",
 )

@@ -28,6 +28,7 @@ from replication.figures.draw import (
     mark_status,
     number_range,
     panels,
+    record,
     repeats_per_setup,
     share_scale,
     sources,
@@ -154,19 +155,7 @@ def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
     "layers",
     title="Isotropy by layer, without post-processing",
     tables=["table5"],
-    interactive={
-        "x": "layer",
-        "y": ["log10_isotropy"],
-        "by": ["embedding", "dataset"],
-        "show": ["log10_isotropy_low", "log10_isotropy_high", "published_log10_isotropy"],
-        "labels": {
-            "log10_isotropy": "log₁₀ I(W)",
-            "log10_isotropy_low": "over signs from",
-            "log10_isotropy_high": "to",
-            "published_log10_isotropy": "published",
-            "embedding": "model",
-        },
-    },
+    explore=True,
     needs="isotropy-by-layer",
     section="Table 5",
 )
@@ -192,20 +181,7 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     "clusters",
     title="Isotropy by number of clusters whose means are subtracted",
     tables=["table1"],
-    interactive={
-        "x": "n_clusters",
-        "y": ["log10_isotropy"],
-        "by": ["layer", "embedding", "dataset"],
-        "show": ["log10_isotropy_sd", "published_log10_isotropy"],
-        "labels": {
-            "log10_isotropy": "log₁₀ I(W)",
-            "log10_isotropy_sd": "sd over clusterings",
-            "published_log10_isotropy": "published",
-            "embedding": "model",
-            "n_clusters": "clusters",
-        },
-        "where": {"method": ["kmeans-mean"]},
-    },
+    explore=True,
     needs="cluster-counts",
     section="Table 1",
 )
@@ -279,13 +255,7 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
     "convergence",
     title="Classification by epoch and post-processing",
     tables=["convergence"],
-    interactive={
-        "x": "epoch",
-        "y": ["score"],
-        "by": ["title", "clustering", "task", "embedding", "seed"],
-        "labels": {"title": "method", "embedding": "model", "score": "score (×100)"},
-        "where": {"classifier": ["mlp"]},
-    },
+    explore=True,
     needs="classification",
     section="Figure 4",
 )
@@ -318,17 +288,7 @@ def convergence(convergence: pd.DataFrame) -> Figure:
     "cls",
     title="Isotropy of first tokens by layer, after fine-tuning",
     tables=["cls_layers"],
-    interactive={
-        "x": "layer",
-        "y": ["log10_isotropy"],
-        "by": ["method", "task", "embedding", "seed"],
-        "labels": {
-            "log10_isotropy": "log₁₀ I(W)",
-            "embedding": "model",
-            "none": "fine-tuned",
-            "cluster": "fine-tuned, method inside",
-        },
-    },
+    explore=True,
     needs="finetuning",
     section="slides, fine-tuning analysis",
 )
@@ -411,8 +371,9 @@ def _published(axes: Axes, rows: pd.DataFrame, x: str, name: str, colour: str) -
     """Published values of I(W) as crosses, where the paper has some."""
     printed = rows.dropna(subset="published_log10_isotropy")
     if len(printed):
-        y = printed["published_log10_isotropy"]
-        axes.plot(printed[x].astype(float), y, "x", color=colour, label=name)
+        y = "published_log10_isotropy"
+        axes.plot(printed[x].astype(float), printed[y], "x", color=colour, label=name)
+        record(axes, printed, x, y, name)
 
 
 def _compress(axes: Axes, values: pd.Series) -> None:

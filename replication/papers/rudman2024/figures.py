@@ -28,6 +28,7 @@ from replication.figures.draw import (
     looks,
     mark_status,
     panels,
+    record,
     repeats,
     repeats_per_setup,
     share_scale,
@@ -148,41 +149,7 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     "figure4",
     title="IsoScore* by shrinkage and by size of the sample",
     tables=["stability"],
-    interactive=[
-        {
-            "title": "by shrinkage",
-            "x": "zeta",
-            "y": ["isoscore_star"],
-            "by": ["n", "setup"],
-            "show": ["repeat", "whole"],
-            "labels": {
-                "n": "points in the sample, n",
-                "isoscore_star": "IsoScore*",
-                "zeta": "shrinkage ζ",
-                "setup": "cloud",
-                "repeat": "sample",
-                "whole": "whole cloud",
-            },
-            "join": False,
-        },
-        {
-            "title": "by size of the sample",
-            "x": "n",
-            "y": ["isoscore_star"],
-            "by": ["zeta", "setup"],
-            "show": ["repeat", "whole"],
-            "labels": {
-                "n": "points in the sample, n",
-                "isoscore_star": "IsoScore*",
-                "zeta": "ζ",
-                "setup": "cloud",
-                "repeat": "sample",
-                "whole": "whole cloud",
-            },
-            "join": False,
-            "log_x": True,
-        },
-    ],
+    explore=True,
     section="poster, Figure 4",
 )
 def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
@@ -237,21 +204,7 @@ def _stability(axes: Axes, rows: pd.DataFrame, x: str, lines: str, names: dict[A
     "figure5",
     title="Performance against IsoScore*, by penalty",
     tables=["runs"],
-    interactive={
-        "x": "isoscore_star",
-        "y": ["performance"],
-        "by": ["strength", "kind", "zeta", "task", "model", "seed"],
-        "labels": {
-            "isoscore_star": "IsoScore*",
-            "performance": "performance (×100)",
-            "strength": "λ",
-            "zeta": "ζ",
-            "kind": "penalty",
-            "istar": "I-STAR",
-            "cosreg": "CosReg",
-        },
-        "join": False,
-    },
+    explore=True,
     section="poster, Figure 5",
 )
 def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
@@ -338,19 +291,7 @@ def average_performance(averages: pd.DataFrame) -> Figure:
     "figure7",
     title="Intrinsic dimension by layer and penalty",
     tables=["layers"],
-    interactive={
-        "x": "layer",
-        "y": ["sentence_two_nn"],
-        "by": ["strength", "kind", "zeta", "task", "model", "seed"],
-        "labels": {
-            "sentence_two_nn": "TwoNN intrinsic dimension",
-            "strength": "λ",
-            "zeta": "ζ",
-            "kind": "penalty",
-            "istar": "I-STAR",
-            "cosreg": "CosReg",
-        },
-    },
+    explore=True,
     section="poster, Figure 7",
 )
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
@@ -404,6 +345,7 @@ def _mean_and_deviations(axes: Axes, rows: pd.DataFrame, name: str, style: Look)
     errors = dict(zip(("xerr", "yerr"), sd, strict=True)) if len(rows) > 1 else {}
     marks: dict[str, Any] = {"marker": style.marker, "color": style.color, "ms": size, "ls": ""}
     axes.errorbar(mean.iloc[0], mean.iloc[1], label=name, **marks | edges | errors)
+    record(axes, rows, "isoscore_star", "performance", name, join=False)
 
 
 def _chance(axes: Axes, chance: float) -> None:
