@@ -48,9 +48,9 @@ from isotropy.files import (
 from isotropy.printable import escape_for_terminal
 from isotropy.scrub import scrub
 from replication.locks import LOCK, POLL_SECONDS, lock_file
-from replication.provenance.chain import stem_of
 from replication.provenance.code import PROJECT, Codebase, load
 from replication.provenance.environment import describe_environment, peak_memory_bytes
+from replication.provenance.graph import stem_of
 from replication.provenance.identity import MARK, File, describe_files, record_id
 from replication.provenance.ledger import append_job
 from replication.provenance.lineage import Lineage

@@ -1,4 +1,4 @@
-"""Audit: recompute every digest on the chain from results to sources, report what differs from its
+"""Audit: recompute every digest from results to sources, report what differs from its
 record, and find the record of a stray file.
 """
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS, record_path, sha256_file
-from replication.provenance.chain import Chain, cached_method
 from replication.provenance.format import (
     DATA,
     LEDGER,
@@ -23,6 +22,7 @@ from replication.provenance.format import (
     producer,
     read_ledger,
 )
+from replication.provenance.graph import RecordGraph, cached_method
 from replication.provenance.identity import MARK, File
 from replication.provenance.record import Record
 
@@ -120,7 +120,7 @@ class _Audit:
     """One audit: collects records, then digests files in parallel, then judges them."""
 
     def __init__(self, root: Path, checkout: Checkout | None) -> None:
-        self.root, self.checkout, self.chain = root, checkout, Chain(root)
+        self.root, self.checkout, self.graph = root, checkout, RecordGraph(root)
         self._is_bundle = (root / METADATA).is_file()
         self._starts: list[str] = []
         self._folders: list[Path] = []
@@ -132,7 +132,7 @@ class _Audit:
         """Add a file, or all files of a folder, to the audit."""
         name, file = path.as_posix(), self.root / path
         is_record = name.endswith(RECORD_SUFFIX) and file.is_file()
-        record_name = name if is_record else self.chain.producer(name)
+        record_name = name if is_record else self.graph.producer(name)
         if self._is_link(path):
             self._note(name, "altered", LINK)
             return
@@ -146,7 +146,7 @@ class _Audit:
             self._note(name, "missing", "there is no such file")
 
     def _start_folder(self, path: Path) -> None:
-        records = self.chain.names(path)
+        records = self.graph.names(path)
         self._folders.append(path)
         self._starts += records
         files = self._files_below(path)
@@ -177,15 +177,15 @@ class _Audit:
 
     def findings(self, threads: int | None, covers_all_results: bool) -> list[Finding]:
         """Judge all files, and return the findings sorted by path."""
-        records = self.chain.below(self._starts)
+        records = self.graph.below(self._starts)
         outputs = [f.path for record in records.values() for f in record.outputs]
-        names = [*records, *self.chain.unreadable, *self.chain.other_format]
+        names = [*records, *self.graph.unreadable, *self.graph.other_format]
         self._digests = self._digest([*outputs, *names], threads)
-        if self.chain.other_format and not records:
-            raise IsotropyError(next(iter(self.chain.other_format.values())))
-        for name, reason in self.chain.unreadable.items():
+        if self.graph.other_format and not records:
+            raise IsotropyError(next(iter(self.graph.other_format.values())))
+        for name, reason in self.graph.unreadable.items():
             self._note(name, "altered", reason)
-        for name, reason in self.chain.other_format.items():
+        for name, reason in self.graph.other_format.items():
             self._note(name, "stale", reason)
         for name, record in records.items():
             self._judge_outputs(record)
@@ -250,20 +250,20 @@ class _Audit:
 
     def _judge_inputs(self, record: Record) -> None:
         for file in record.inputs:
-            record_name = self.chain.producer(file.path)
+            record_name = self.graph.producer(file.path)
             if record_name is None:
                 if _size(self.root / file.path) is None:
                     self._note(file.path, "missing", f"{record.rule} read it")
                 else:
                     self._note_unlisted(file.path, f"{record.rule} read it")
-            elif self.chain.written(record_name).get(file.path) != file.sha256:
+            elif self.graph.written(record_name).get(file.path) != file.sha256:
                 self._note_input_changed(
                     record,
                     f"made from another {file.path} than {record_name} lists: "
                     "run the workflow again",
                 )
         for name, identity in record.input_records.items():
-            if self.chain.identity(name) not in (None, identity):
+            if self.graph.identity(name) not in (None, identity):
                 self._note_input_changed(record, f"{name} has changed since this was made")
 
     def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
@@ -317,7 +317,7 @@ class _Audit:
         """Return whether the ledger's summary of a record is not that of the record. Lines of
         earlier versions have none.
         """
-        record = self.chain.record(name)
+        record = self.graph.record(name)
         if record is None or entry.keys() <= {*ENTRY_OF_JOB}:
             return False
         return {k: v for k, v in entry.items() if k not in ENTRY_OF_JOB} != record.summary()
@@ -337,11 +337,11 @@ class _Audit:
 
     def _note_unlisted(self, path: str, detail: str) -> None:
         """Report a file that no readable record lists."""
-        name = producer(path, self.chain.other_format.__contains__)
+        name = producer(path, self.graph.other_format.__contains__)
         if name is None:
             self._note(path, "without record", detail)
         else:
-            self._note(path, "stale", self.chain.other_format[name])
+            self._note(path, "stale", self.graph.other_format[name])
 
     def _note(self, path: str, state: State, detail: str = "") -> None:
         """Record a finding, unless a more severe one is known for the file."""
@@ -412,11 +412,11 @@ def identify(root: Path, file: Path) -> Identity:
     if not file.is_file():
         raise IsotropyError(f"{file} is not a file")
     sha256, mark = sha256_file(file), mark_in(file)
-    chain = Chain(root)
-    if not chain.names():
+    graph = RecordGraph(root)
+    if not graph.names():
         raise IsotropyError(f"{root} has no records: name the folder of a run with --root")
     by_mark = None
-    for name, record in chain.records().items():
+    for name, record in graph.records().items():
         if path := next((f.path for f in record.outputs if f.sha256 == sha256), None):
             return Identity(name, path, [])
         if record.id == mark:
@@ -424,7 +424,7 @@ def identify(root: Path, file: Path) -> Identity:
             by_mark = Identity(name, None, outputs)
     if by_mark is not None:
         return by_mark
-    for reason in chain.other_format.values():
+    for reason in graph.other_format.values():
         raise IsotropyError(reason)
     if mark is not None:
         raise IsotropyError(

@@ -11,10 +11,10 @@ from pathlib import Path
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, atomic, sha256_file
 from replication.provenance import audit
-from replication.provenance.chain import Chain, stem_of
 from replication.provenance.checkout import Checkout
 from replication.provenance.crate import Crate
 from replication.provenance.format import DATA, LEDGER, METADATA, read_ledger
+from replication.provenance.graph import RecordGraph, stem_of
 from replication.provenance.record import Record
 
 STORED_SUFFIXES = (".safetensors", ".bin", ".npy", ".parquet", ".gz", ".zip", ".png", ".pdf")
@@ -78,7 +78,7 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
             f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state}; isotropy audit verify "
             "--all lists them"
         )
-    records = Chain(root).records()
+    records = RecordGraph(root).records()
     if not records:
         raise IsotropyError(f"{root / RESULTS} holds no records: run the workflow first")
     files = _code(project) | _results(root, records, with_data)

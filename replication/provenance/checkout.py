@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Protocol
 
 from isotropy.errors import IsotropyError
-from replication.provenance.chain import stem_of
 from replication.provenance.code import Codebase
 from replication.provenance.compare import changed_names, shown, spec_differences
 from replication.provenance.environment import PYPI_NAME, locked_versions, normalized_name
+from replication.provenance.graph import stem_of
 from replication.provenance.record import Record
 from replication.spec import Spec
 

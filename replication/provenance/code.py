@@ -32,7 +32,7 @@ INFRASTRUCTURE = {
     "replication.locks": "waits or refuses, and does not change what is written",
     "replication.provenance.audit": "judges files; the summary of a run repeats its findings as of"
     " the time of the summary",
-    "replication.provenance.chain": "finds records; the summary of a run repeats their content",
+    "replication.provenance.graph": "finds records; the summary of a run repeats their content",
     "replication.provenance.checkout": "compares results with a checkout, which no job does",
     "replication.provenance.code": "digests code",
     "replication.provenance.compare": "compares records for the audit",

@@ -13,8 +13,8 @@ from rocrate.model.entity import Entity
 from rocrate.rocrate import ROCrate
 
 from isotropy.files import RECORD_SUFFIX, RESULTS
-from replication.provenance.chain import stem_of
 from replication.provenance.code import Codebase
+from replication.provenance.graph import stem_of
 from replication.provenance.identity import File
 from replication.provenance.record import Record
 from replication.spec import canonical_json

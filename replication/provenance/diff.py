@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
-from replication.provenance.chain import Chain, stem_of
 from replication.provenance.compare import changed_names, differences, shown, spec_differences
+from replication.provenance.graph import RecordGraph, stem_of
 from replication.provenance.identity import digests
 from replication.provenance.record import Environment, Record
 
@@ -73,9 +73,9 @@ def diff(a: Path, b: Path) -> Comparison:
 
 
 def _records(folder: Path) -> dict[str, Record]:
-    chain = Chain(folder)
-    records = chain.records()
-    for reason in (*chain.other_format.values(), *chain.unreadable.values()):
+    graph = RecordGraph(folder)
+    records = graph.records()
+    for reason in (*graph.other_format.values(), *graph.unreadable.values()):
         raise IsotropyError(reason)
     if not records:
         raise IsotropyError(

@@ -19,10 +19,10 @@ import numpy as np
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file, write_json
 from replication.provenance.array_difference import TOLERANCE, largest_differences
-from replication.provenance.chain import Chain, stem_of
 from replication.provenance.checkout import ExpectedResults
 from replication.provenance.code import Codebase
 from replication.provenance.compare import changed_names
+from replication.provenance.graph import RecordGraph, stem_of
 from replication.provenance.identity import digests
 from replication.provenance.record import Record, read_record
 from replication.spec import canonical_json
@@ -49,17 +49,17 @@ def choose(root: Path, paths: list[Path], sample: int | None, seed: int) -> list
     Raises:
         IsotropyError: no record lists a path, or no job is left.
     """
-    chain = Chain(root)
+    graph = RecordGraph(root)
     selected: dict[str, None] = {}
     for path in paths:
-        record_name = chain.producer(path.as_posix())
+        record_name = graph.producer(path.as_posix())
         names = (
-            [record_name] if record_name else chain.names(path) if (root / path).is_dir() else []
+            [record_name] if record_name else graph.names(path) if (root / path).is_dir() else []
         )
         if not names:
             raise IsotropyError(f"no record lists {path}: name a result, or a folder of results")
         selected |= dict.fromkeys(names)
-    once = {n for n in selected if (record := chain.record(n)) and record.determinism == "once"}
+    once = {n for n in selected if (record := graph.record(n)) and record.determinism == "once"}
     if selected and once == selected.keys():
         raise IsotropyError(
             f"{paths[0]} describes what happened in one run: there is nothing to rerun"

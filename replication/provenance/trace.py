@@ -14,7 +14,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.printable import escape_for_terminal
 from replication.provenance.address import resolve_address
-from replication.provenance.chain import Chain
+from replication.provenance.graph import RecordGraph
 from replication.provenance.identity import digests
 from replication.provenance.record import read_record
 
@@ -40,7 +40,7 @@ def trace(root: Path, address: str) -> dict[str, Any]:
             claim.
     """
     resolved = resolve_address(root, address)
-    node = _node(Chain(root), resolved.path, resolved.keys, set())
+    node = _node(RecordGraph(root), resolved.path, resolved.keys, set())
     if not resolved.cells:
         return node
     table = (root / resolved.path).with_suffix(".parquet")
@@ -80,12 +80,12 @@ def _title(content: Any) -> Any:
     return content.get("title") if isinstance(content, dict) else content
 
 
-def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict[str, Any]:
-    name = chain.producer(path)
-    record = chain.record_of(path)
-    sha256 = None if name is None else chain.written(name).get(path)
+def _node(graph: RecordGraph, path: str, keys: dict[str, Any], seen: set[str]) -> dict[str, Any]:
+    name = graph.producer(path)
+    record = graph.record_of(path)
+    sha256 = None if name is None else graph.written(name).get(path)
     if record is None or name is None or sha256 is None:
-        for reason in chain.other_format.values():
+        for reason in graph.other_format.values():
             raise IsotropyError(reason)
         raise IsotropyError(
             f"no record lists {path}: name a file below results/, as the run wrote it; "
@@ -115,19 +115,5 @@ def _node(chain: Chain, path: str, keys: dict[str, Any], seen: set[str]) -> dict
             }
             for s in fetched
         ],
-        "inputs": [
-            _node(chain, file.path, keys, seen)
-            for file in record.inputs
-            if _is_relevant(chain, file.path, keys)
-        ],
+        "inputs": [_node(graph, path, keys, seen) for path in graph.inputs(record, keys)],
     }
-
-
-def _is_relevant(chain: Chain, path: str, keys: dict[str, Any]) -> bool:
-    """Return whether a file is relevant for the requested rows of a table: not if the spec of its
-    job has other values for `keys`.
-    """
-    record = chain.record_of(path)
-    return record is None or all(
-        record.spec.get(name, value) == value for name, value in keys.items()
-    )

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from isotropy.files import RECORD_SUFFIX, RESULTS
 from replication.provenance.audit import GOOD, verify
-from replication.provenance.chain import Chain
 from replication.provenance.format import LEDGER, ledger_bytes, read_ledger
+from replication.provenance.graph import RecordGraph
 from replication.provenance.record import Record
 
 KEYS = ("setup", "seed", "dataset")
@@ -46,9 +46,9 @@ def summarize(root: Path, results: list[Path], threads: int) -> Summary:
         results: files; all files that they were made from are included.
         threads: number of threads that digest files.
     """
-    chain = Chain(root)
-    starts = sorted({name for path in results if (name := chain.producer(path.as_posix()))})
-    records = dict(sorted(chain.below(starts).items()))
+    graph = RecordGraph(root)
+    starts = sorted({name for path in results if (name := graph.producer(path.as_posix()))})
+    records = dict(sorted(graph.below(starts).items()))
     findings = verify(root, results, threads=threads)
     read = {file.path for record in records.values() for file in record.inputs}
     jobs = [_job(name, record, read) for name, record in records.items()]
@@ -61,7 +61,7 @@ def summarize(root: Path, results: list[Path], threads: int) -> Summary:
                 if record.lineage.sources and not record.inputs
             ],
         },
-        graph=_graph(jobs),
+        graph=_graph(jobs, records),
         run={
             "files": dict(sorted(Counter(f.state for f in findings).items())),
             "findings": [list(f) for f in findings if f.state not in GOOD][:MOST_FINDINGS],
@@ -96,13 +96,13 @@ def _job(name: str, record: Record, read: set[str]) -> dict[str, Any]:
     }
 
 
-def _graph(jobs: list[dict[str, Any]]) -> str:
-    makers = {path: i for i, job in enumerate(jobs) for path, _ in job["outputs"]}
+def _graph(jobs: list[dict[str, Any]], records: dict[str, Record]) -> str:
+    numbers = {name: i for i, name in enumerate(records)}
     nodes = [
         [
             job["rule"],
             *_files(job),
-            sorted({makers[path] for path in job["inputs"] if path in makers}),
+            sorted(numbers[n] for n in records[job["record"]].input_records if n in numbers),
             job["keys"].get("setup"),
             job["keys"].get("seed"),
         ]

@@ -223,7 +223,7 @@ def test_results_import_only_listed_names_from_infrastructure(project: Path) -> 
         "isotropy.errors.suggest",
         "replication.provenance.audit.GOOD",
         "replication.provenance.audit.verify",
-        "replication.provenance.chain.Chain",
+        "replication.provenance.graph.RecordGraph",
         "replication.provenance.format.LEDGER",
         "replication.provenance.format.ledger_bytes",
         "replication.provenance.format.path_problem",

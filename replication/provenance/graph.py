@@ -1,11 +1,11 @@
-"""The chain of provenance: the records of a run, and the record that lists a file."""
+"""The graph of a run's records: which record lists a file, and what lies upstream of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RECORD_SUFFIX, RESULTS
@@ -32,7 +32,7 @@ def cached_method(method: Callable[[Owner, Key], Value]) -> Callable[[Owner, Key
     return cached
 
 
-class Chain:
+class RecordGraph:
     """Records of a run, each read once.
 
     Attributes:
@@ -101,6 +101,17 @@ class Chain:
         """Read all records, by name; those that cannot be read are left out."""
         records = ((name, self.record(name)) for name in self.names())
         return {name: record for name, record in records if record is not None}
+
+    def inputs(self, record: Record, keys: dict[str, Any]) -> list[str]:
+        """List the files that a job read, but those whose job's spec has other values for `keys`:
+        they belong to other rows of a table.
+        """
+        makers = ((file.path, self.record_of(file.path)) for file in record.inputs)
+        return [
+            path
+            for path, maker in makers
+            if maker is None or all(maker.spec.get(k, v) == v for k, v in keys.items())
+        ]
 
     def below(self, names: list[str]) -> dict[str, Record]:
         """Collect records and all records upstream of them, through their inputs down to the
