@@ -79,12 +79,12 @@ class PaperSpec(Spec):
 
     paper: str
     deviations: list[str] = []
-    """Departures from the paper's protocol, apart from substituted sources
-    (`papers.choices`). Those with a replacement field `{n:,}` apply if only a part of the
-    items is used, which is known when the job runs (`departures`)."""
+    """Deviations from the paper's protocol, apart from substituted sources
+    (`papers.protocol`). Those with a replacement field `{n:,}` apply if only a part of the
+    items is used, which is known when the job runs (`deviations_of`)."""
 
-    def departures(self, n: int, of: int) -> list[str]:
-        """Return the departures of a result that used `n` of `of` items, with numbers filled in."""
+    def deviations_of(self, n: int, of: int) -> list[str]:
+        """Return the deviations of a result that used `n` of `of` items, with numbers filled in."""
         texts = (text for text in self.deviations if n < of or "{n" not in text)
         return [text.format(n=n, of=of) if "{n" in text else text for text in texts]
 

@@ -25,6 +25,7 @@ from replication.claims.spec import ALPHA, Beyond, Claim, Equals, Quantity, Stat
 from replication.claims.statements import Case, judge_cases, judge_statement
 from replication.tables.bootstrap import RESAMPLES
 from replication.tables.items import Z
+from replication.tables.runs import join_deviations
 
 NO_NUMBER_FOR = "the study makes no number for"
 """Reason of a claim whose case the study does not have; the column `missing_case` names it."""
@@ -231,12 +232,12 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
     original = cases[0].original
     complete = not original or _has_all_originals(rows)
     statement_verdict = judge_statement(statement, cases, complete)
-    deviations = [d for row in rows for d in row.values.get("deviations", "").split("; ") if d]
+    deviations = [row.values.get("deviations", "") for row in rows]
     if without_number:
         deviations.insert(0, f"{len(without_number)} of {len(rows)} cases without a number")
     columns |= _verdict_columns(statement_verdict.verdict, original) | {
         "p": statement_verdict.p,
-        "deviations": "" if original else "; ".join(dict.fromkeys(deviations)),
+        "deviations": "" if original else join_deviations(*deviations),
         "n_units": len(cases),
         "n_missing": len(without_number),
     }
@@ -328,14 +329,14 @@ def _case_row(claim: Claim, row: dict[str, Any], group: pd.DataFrame) -> Row:
         _, _, reason = first["status"].partition(": ")
         return Row(row | _no_number_columns("not attempted", f"it is {reason}"))
     original_values = {c: v if isinstance(v, list) else [v] for c, v in quantity.original.items()}
-    departing = [c for c, values in original_values.items() if not group[c].isin(values).all()]
-    original = bool((group["status"] == "original").all()) and not departing
-    deviations = list(group["deviations"].iloc[0].split("; ")) if "deviations" in group else []
-    deviations += [f"{c} {first[c]}" for c in departing]
+    deviating = [c for c, values in original_values.items() if not group[c].isin(values).all()]
+    original = bool((group["status"] == "original").all()) and not deviating
+    deviations = [first["deviations"]] if "deviations" in group else []
+    deviations += [f"{c} {first[c]}" for c in deviating]
     row = row | {
         **{c: first[c] for c in ("data", "embedding") if c in group.columns},
         "status": "original" if original else "stand-in",
-        "deviations": "; ".join(d for d in dict.fromkeys(deviations) if d),
+        "deviations": join_deviations(*deviations),
     }
     if not original and (reason := _reason_not_attempted(claim, quantity, group)):
         return Row(row | _no_number_columns("not attempted", reason))

@@ -13,7 +13,7 @@ Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman", "exact_mat
 
 
 SAMPLED = "trained on {n:,} of {of:,} items"
-"""Template of the departure of a model trained on a sample (`PaperSpec.departures`)."""
+"""Template of the deviation of a model trained on a sample (`PaperSpec.deviations_of`)."""
 
 
 class Method(Strict):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from replication.figures.spec import FigureSpec
-from replication.papers.choices import Line
+from replication.papers.protocol import Line
 from replication.spec import Spec, Strict
 from replication.tables.spec import TableSpec
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from isotropy.files import RESULTS
 from replication.figures.spec import FigureSpec
-from replication.papers.choices import Line, protocol_lines
 from replication.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
+from replication.papers.protocol import Line, protocol_lines
 from replication.papers.registry import KEYS, Paper, papers
 from replication.plan.page_spec import PageSpec, PaperEntry, RunSpec
 from replication.provenance.environment import locked_versions

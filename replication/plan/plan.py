@@ -16,8 +16,8 @@ from replication.claims.read import claims_figures, read_claims
 from replication.claims.spec import Claim, ClaimsSpec, ScorecardSpec
 from replication.context import Context, Results, TokenLayers, shard_stems
 from replication.figures.spec import FigureSpec
-from replication.papers.choices import deviations
 from replication.papers.locations import figure_file, package, table_file
+from replication.papers.protocol import deviations
 from replication.papers.registry import KEYS, Paper, PaperPlan, paper
 from replication.plan import inputs
 from replication.plan.config import Study

@@ -18,12 +18,12 @@ from markupsafe import Markup
 from isotropy.files import record_path
 from replication.figures.spec import FigureSpec
 from replication.papers.locations import package
+from replication.papers.protocol import with_stand_ins
 from replication.plan.page_spec import Inputs, PageSpec
 from replication.provenance.record import read_record
 from replication.report.explore import FILE
 from replication.report.forest import forest
 from replication.report.pictures import size
-from replication.report.protocol import with_stand_ins
 from replication.report.site import SORTABLE
 from replication.report.verdicts import (
     count_groups,

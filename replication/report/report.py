@@ -15,10 +15,10 @@ from markupsafe import Markup
 
 from isotropy.files import RECORD_SUFFIX, RESULTS, read_json
 from isotropy.printable import escape_for_markdown, without_remark
+from replication.papers.protocol import with_stand_ins
 from replication.plan.page_spec import Inputs, PageSpec, PaperEntry
 from replication.provenance.lineage import titles_by_id
 from replication.report.outcome import answer, count_text, outcomes, tested_on
-from replication.report.protocol import with_stand_ins
 from replication.report.verdicts import group_statements, has_number, select_by_origin
 
 NAMED_PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
@@ -81,8 +81,8 @@ def _methods(spec: PageSpec, rows: pd.DataFrame, fetched: list[dict[str, Any]]) 
     for line in with_stand_ins(spec.protocol, sources):
         topics.setdefault(line.state, []).append(line.topic)
     states = [f"{len(names)} {state}" for state, names in topics.items()]
-    departed = topics.get("departed from", [])
-    named = f" Departed from: {_text(', '.join(departed))}." if departed else ""
+    not_followed = topics.get("not followed", [])
+    named = f" Not followed: {_text(', '.join(not_followed))}." if not_followed else ""
     return f"{text} Choices of the authors: {', '.join(states)}.{named}"
 
 

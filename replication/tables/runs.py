@@ -54,6 +54,11 @@ def long_table(parts: Iterable[tuple[dict[str, object], pd.DataFrame]]) -> pd.Da
     )
 
 
+def join_deviations(*texts: str) -> str:
+    """Join deviations, each once; semicolons separate them, in the arguments too."""
+    return "; ".join(dict.fromkeys(d for text in texts for d in text.split("; ") if d))
+
+
 def deviate(table: pd.DataFrame, rows: pd.Series, reason: str) -> pd.DataFrame:
     """Add a deviation to some rows, and turn originals among them into stand-ins.
 

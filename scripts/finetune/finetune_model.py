@@ -22,7 +22,7 @@ with Job(snakemake, FinetuneSpec) as job:
     validation = read_task_data(
         tokenizer, job.input["validation_texts"], job.input["validation_items"], training
     )
-    job.lineage.deviate(spec.departures(train.n_items, train.n_available))
+    job.lineage.deviate(spec.deviations_of(train.n_items, train.n_available))
     pad, task = tokenizer.pad_token_id, train.dataset.task
     n_labels = len(train.dataset.label_names)
     network, weights = model.load_model(folder, task, n_labels, spec.seed, pad)

@@ -20,7 +20,7 @@ with Job(snakemake, OptimizeSpec) as job:
         items = control_items(items, job.spec.control, job.spec.seed)
         n_labels = job.spec.control.n_classes or n_labels
     n = job.spec.measure.sample_size or len(items.targets)
-    job.lineage.deviate(job.spec.departures(n, len(items.targets)))
+    job.lineage.deviate(job.spec.deviations_of(n, len(items.targets)))
     job.seeds["initialization"] = job.spec.seed
     device = pick_device(job.spec.device)
     job.determinism = "bitwise" if device.type == "cpu" else "tolerance"

@@ -24,7 +24,7 @@ with Job(snakemake, ClassifySpec) as job:
     validation_columns, validation_targets, n_validation = read_columns(
         job.input["validation_texts"], job.input["validation_items"], None
     )
-    job.lineage.deviate(spec.departures(len(targets), n_all))
+    job.lineage.deviate(spec.deviations_of(len(targets), n_all))
     encoder = SentenceEncoder(job.input["model"], spec.encoder, device, getattr(torch, spec.dtype))
     train = features(encoder, columns, targets, spec, job.threads)
     validation = features(encoder, validation_columns, validation_targets, spec, job.threads)

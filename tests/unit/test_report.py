@@ -16,12 +16,11 @@ from replication.claims.evaluate import NO_NUMBER_FOR, SCHEMA, _describe_column
 from replication.claims.read import read_claims
 from replication.claims.scales import _SCALES, scale_of
 from replication.palette import STATUS, VERDICTS
-from replication.papers.choices import Line
+from replication.papers.protocol import Line, with_stand_ins
 from replication.papers.registry import papers
 from replication.plan.page_spec import PageSpec, PaperEntry
 from replication.report import overview
 from replication.report.forest import forest
-from replication.report.protocol import with_stand_ins
 from replication.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
 
 NAN = float("nan")
@@ -185,7 +184,7 @@ def test_labels_distinguish_statements(statements: list[str]) -> None:
 
 
 def test_protocol_names_what_came_instead_of_a_source() -> None:
-    """A line that names a source for which something else came departs from the authors' choice;
+    """A line that names a source for which something else came does not follow the choice;
     ids that begin or end like it stay as they are."""
     line = Line(
         topic="vectors",
@@ -201,7 +200,7 @@ def test_protocol_names_what_came_instead_of_a_source() -> None:
     ]
     (shown,) = with_stand_ins([line], fetched)
     assert shown.study == "glove-a, word2vec (here: spaCy's vectors), word2vec-b"
-    assert shown.state == "departed from"
+    assert shown.state == "not followed"
     assert with_stand_ins([line], fetched[1:]) == [line]
     unknown = line.model_copy(update={"state": "unknown"})
     assert with_stand_ins([unknown], fetched)[0].state == "unknown"

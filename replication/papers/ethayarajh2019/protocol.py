@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from replication.geometry.spec import ContextsSpec, StaticWordsSpec
-from replication.papers.choices import UNKNOWN, Choice
+from replication.papers.protocol import UNKNOWN, Choice
 from replication.spec import PaperSpec
 
 UNITS = {"bert-base-cased": "pieces", "gpt2": "first"}
@@ -52,7 +52,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
         Choice("split", (), UNKNOWN, "not stated"),
         Choice(
             "sentences", (), "25,572 and more, where mteb has fewer", "code: word2sent.json",
-            departs=True,
+            never_followed=True,
         ),
         Choice("layers", ("layer",), tuple(range(13)), "section 3.1", covers=True,
                where=lambda s: s.model in UNITS),
@@ -83,7 +83,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             "cut to ELMo's",
             "section 4.3",
             "words are means of their pieces; the vocabulary is not cut to ELMo's",
-            departs=True,
+            never_followed=True,
         ),
         Choice(
             "static vectors",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from replication.optimize.spec import OptimizeSpec
-from replication.papers.choices import UNKNOWN, Choice
+from replication.papers.protocol import UNKNOWN, Choice
 from replication.spec import PaperSpec
 
 SENTENCES, WORDS = ("polarity", "snli"), ("pos", "supersenses")

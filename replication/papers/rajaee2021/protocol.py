@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from replication.finetune.spec import SAMPLED, FinetuneSpec
-from replication.papers.choices import UNKNOWN, Choice, PublishedTraining
+from replication.papers.protocol import UNKNOWN, Choice, PublishedTraining
 from replication.similarity.spec import (
     ClassifySpec,
     Clusterer,
@@ -246,7 +246,7 @@ WITHOUT_INFLUENCE: Mapping[type[PaperSpec], Mapping[str, str]] = {
             *("dataset", "embedding", "layer", "drop_tokens", "repeat_texts"),
             *("n_clusterings", "clusterer"),
         ),
-        "chooses numbers for models that the paper lacks; what is measured with them departs",
+        "chooses numbers for models that the paper lacks; what is measured with them deviates",
     ),
     ClassifySpec: {
         "train": "its source says whether it is the paper's",

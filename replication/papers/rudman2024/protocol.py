@@ -7,7 +7,7 @@ from typing import Any
 
 from replication.finetune.spec import SAMPLED, FinetuneSpec
 from replication.geometry.spec import StabilitySpec
-from replication.papers.choices import UNKNOWN, Choice, PublishedTraining
+from replication.papers.protocol import UNKNOWN, Choice, PublishedTraining
 from replication.spec import PaperSpec
 
 TRAINING_ITEMS = {

@@ -19,7 +19,7 @@ from replication.papers.declare import table
 from replication.papers.rudman2024.protocol import LAMBDAS, TASKS, TRAINING, ZETAS
 from replication.tables.bootstrap import items_error, performance_draws
 from replication.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
-from replication.tables.runs import deviate, fields, long_table
+from replication.tables.runs import deviate, fields, join_deviations, long_table
 
 FineTunedRuns = Sequence[tuple[FinetuneFacts, pd.DataFrame]]
 """Facts about each fine-tuned model, and one of its tables."""
@@ -110,7 +110,7 @@ def averages(fine_tuned: FineTunedRuns, table: pd.DataFrame) -> pd.DataFrame:
         group = model_rows[model_rows["task"].map(learned)]
         facts = _common_status(model_rows)
         if absent := [task for task in TASKS if task not in set(model_rows["task"])]:
-            facts = _as_stand_in(facts, f"without the tasks {', '.join(absent)}")
+            facts = _with_deviation(facts, f"without the tasks {', '.join(absent)}")
         facts = _with_absent_values(facts, "lambda", NEGATIVE_LAMBDAS, model_rows["strength"])
         facts = _with_absent_values(facts, "zeta", ZETAS, model_rows["zeta"])
         model_facts = {
@@ -440,11 +440,10 @@ def stability_of_batches(table: pd.DataFrame) -> pd.DataFrame:
 
 def _common_status(rows: pd.DataFrame) -> dict[str, str]:
     """The common status of rows, and all their deviations."""
-    deviations = [d for text in rows["deviations"].unique() for d in text.split("; ") if d]
     original = (rows["status"] == "original").all()
     return {
         "status": "original" if original else "stand-in",
-        "deviations": "; ".join(dict.fromkeys(deviations)),
+        "deviations": join_deviations(*rows["deviations"].unique()),
     }
 
 
@@ -562,7 +561,7 @@ def _status_for_zeta(group: pd.DataFrame, zeta: float) -> dict[str, str]:
     status = _common_status(compared)
     strengths = compared.loc[compared["kind"] == "istar", "strength"]
     status = _with_absent_values(status, "lambda", LAMBDAS, strengths)
-    return status if zeta > 0 else _as_stand_in(status, "no shrinkage (zeta 0)")
+    return status if zeta > 0 else _with_deviation(status, "no shrinkage (zeta 0)")
 
 
 def _with_absent_values(
@@ -573,13 +572,12 @@ def _with_absent_values(
     """
     values = set(ours)
     absent = ", ".join(f"{value:g}" for value in theirs if value not in values)
-    return _as_stand_in(facts, f"without {name} {absent}") if absent else facts
+    return _with_deviation(facts, f"without {name} {absent}") if absent else facts
 
 
-def _as_stand_in(facts: dict[str, str], reason: str) -> dict[str, str]:
-    """Status and deviations of a stand-in, for one reason more."""
-    deviations = "; ".join(d for d in (facts["deviations"], reason) if d)
-    return {"status": "stand-in", "deviations": deviations}
+def _with_deviation(facts: dict[str, str], reason: str) -> dict[str, str]:
+    """Status and deviations of a result with one more deviation."""
+    return {"status": "stand-in", "deviations": join_deviations(facts["deviations"], reason)}
 
 
 def _rho(x: pd.Series, y: pd.Series) -> float:

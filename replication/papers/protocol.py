@@ -1,14 +1,14 @@
 """Choices of a paper's authors, as data: one list per paper, in its `protocol.py`.
 
-These lists determine in what a result departs from the protocol, which makes it a stand-in
-(`deviations`), and the table *Protocol* of the paper's page (`protocol_lines`). Every field of
-every spec of a paper's results must be covered by a choice, or listed as without influence, with
-the reason.
+These lists determine the deviations of a result, which make it a stand-in (`deviations`), and the
+table *Protocol* of the paper's page (`protocol_lines`). Every field of every spec of a paper's
+results must be covered by a choice, or listed as without influence, with the reason.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from replication.spec import PaperSpec, Strict
 
-State = Literal["followed", "unknown", "departed from"]
+State = Literal["followed", "unknown", "not followed"]
 
 
 class Unknown:
@@ -52,9 +52,9 @@ class Choice:
         theirs: the authors' value; or a tuple of admissible values (for a single field); or a
             function from a spec to either; or UNKNOWN; or text, if there is no field.
         source: place where the authors state it.
-        deviation: text for a result that departs from the choice, with replacement fields `{found}`
-            and `{theirs}` (or others that the job fills in, see `PaperSpec.deviations`); or a
-            function from a spec to the text. None: the choice is only listed on the page.
+        deviation: text for a result that does not follow the choice, with replacement fields
+            `{found}` and `{theirs}` (or others that the job fills in, see `PaperSpec.deviations`);
+            or a function from a spec to the text. None: the choice is only listed on the page.
         where: predicate of the specs that the choice applies to; None: all.
         accepts: predicate of the specs that follow the choice; None: those with the authors' value
             or one of these.
@@ -62,7 +62,7 @@ class Choice:
             all but variants.
         covers: whether a study follows the choice only if it has all of several values.
         counted: whether the choice is the number of values of each experiment, as for seeds.
-        departs: whether every result departs from the choice, whatever its value.
+        never_followed: whether no result follows the choice, whatever its value.
     """
 
     topic: str
@@ -75,7 +75,7 @@ class Choice:
     compared: Callable[[Any], bool] | None = None
     covers: bool = False
     counted: bool = False
-    departs: bool = False
+    never_followed: bool = False
 
     def applies(self, spec: PaperSpec) -> bool:
         """Return whether the choice applies to a result."""
@@ -93,7 +93,7 @@ class Choice:
     def met(self, spec: PaperSpec) -> bool:
         """Return whether a result follows the choice; no result follows an unknown choice."""
         theirs = self.expected(spec)
-        if theirs is UNKNOWN or self.departs:
+        if theirs is UNKNOWN or self.never_followed:
             return False
         if self.accepts is not None:
             return self.accepts(spec)
@@ -101,8 +101,8 @@ class Choice:
         has_alternatives = isinstance(theirs, tuple) and len(self.fields) == 1
         return not self.fields or found == theirs or (has_alternatives and found in theirs)
 
-    def deviation_of(self, spec: PaperSpec) -> str | None:
-        """Describe how a result departs from the choice; None if it does not."""
+    def deviation_in(self, spec: PaperSpec) -> str | None:
+        """Describe how a result deviates from the choice; None if it follows it."""
         if self.deviation is None or not self.applies(spec) or self.met(spec):
             return None
         if callable(self.deviation):
@@ -172,9 +172,9 @@ def choices(key: str) -> tuple[Choice, ...]:
 
 
 def deviations(spec: PaperSpec) -> list[str]:
-    """List the departures of a result from its paper's protocol, apart from substituted sources."""
+    """List the deviations of a result from its paper's protocol, apart from substituted sources."""
     group: tuple[Choice, ...] = _protocol(spec.paper).CHOICES[type(spec)]
-    texts = (choice.deviation_of(spec) for choice in group)
+    texts = (choice.deviation_in(spec) for choice in group)
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 
@@ -199,6 +199,32 @@ def protocol_lines(key: str, specs: Sequence[PaperSpec], registry: Mapping[str, 
     return list({line.topic: line for line in reversed(lines)}.values())[::-1]
 
 
+def with_stand_ins(lines: Iterable[Line], sources: Iterable[Mapping[str, Any]]) -> list[Line]:
+    """Say in each line which of the sources that it names came as stand-ins. Such a line does
+    not follow the authors' choice, though the configuration does.
+
+    Args:
+        lines: the protocol, as it was configured.
+        sources: what was fetched (`replication.sources.spec.FetchedSource`), as records have it.
+    """
+    stand_ins = {s["id"]: s["content"]["title"] for s in sources if s["status"] != "original"}
+    return [_with_titles(line, stand_ins) for line in lines]
+
+
+def _with_titles(line: Line, stand_ins: Mapping[str, str]) -> Line:
+    text = line.study
+    for name in sorted(stand_ins, key=len, reverse=True):
+        text = re.sub(
+            rf"(?<![\w-]){re.escape(name)}(?![\w-])",
+            lambda match: f"{match[0]} (here: {stand_ins[match[0]]})",
+            text,
+        )
+    if text == line.study:
+        return line
+    state = "not followed" if line.state == "followed" else line.state
+    return line.model_copy(update={"study": text, "state": state})
+
+
 def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
     """Compare a choice with the results that it applies to; None if there are none."""
     compared = choice.compared or (lambda spec: getattr(spec, "variant", None) is None)
@@ -215,8 +241,8 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
     elif choice.counted:
         follows = found == paper_values
     else:
-        follows = not choice.departs and all(map(choice.met, applicable))
-    state: State = "unknown" if unknown else "followed" if follows else "departed from"
+        follows = not choice.never_followed and all(map(choice.met, applicable))
+    state: State = "unknown" if unknown else "followed" if follows else "not followed"
     return Line(
         topic=choice.topic,
         paper=""

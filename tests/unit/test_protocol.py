@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from replication.papers.choices import UNKNOWN, WITHOUT_INFLUENCE, Line, choices, deviations
+from replication.papers.protocol import UNKNOWN, WITHOUT_INFLUENCE, Line, choices, deviations
 from replication.papers.registry import KEYS
 from replication.plan.config import load_study, read_configuration
 from replication.plan.page_spec import PageSpec
@@ -230,12 +230,12 @@ def test_authors_own_settings_have_no_other_deviations(
 def test_a_part_of_the_items_is_a_deviation(project: Path) -> None:
     spec = changed_spec(project, *RUDMAN, training__n_train=100)
     spec = spec.model_copy(update={"deviations": deviations(spec)})
-    assert "trained on 100 of 1,000 items" in spec.departures(100, 1000)
-    assert not any(text.startswith("trained on") for text in spec.departures(90, 90))
+    assert "trained on 100 of 1,000 items" in spec.deviations_of(100, 1000)
+    assert not any(text.startswith("trained on") for text in spec.deviations_of(90, 90))
     drawn = changed_spec(project, *MICKUS, measure__sample_size=500)
     drawn = drawn.model_copy(update={"deviations": deviations(drawn)})
-    assert drawn.departures(500, 10662) == ["metrics on 500 items drawn at each step"]
-    assert drawn.departures(500, 500) == []
+    assert drawn.deviations_of(500, 10662) == ["metrics on 500 items drawn at each step"]
+    assert drawn.deviations_of(500, 500) == []
 
 
 def lines(project: Path, key: str, **overrides: object) -> dict[str, Line]:
@@ -253,9 +253,9 @@ def test_known_deviations_of_the_full_scale_study(key: str, project: Path) -> No
         if (key, word) != ("ethayarajh2019", "pooling"):  # words, not sentences
             assert any(word in topic for topic in result), word
     assert all(line.source and line.study for line in result.values())
-    departed = {topic for topic, line in result.items() if line.state == "departed from"}
+    not_followed = {topic for topic, line in result.items() if line.state == "not followed"}
     assert (
-        departed
+        not_followed
         == {
             "mickus2024": set(),
             "rudman2024": set(),
@@ -272,14 +272,14 @@ def test_known_deviations_of_the_full_scale_study(key: str, project: Path) -> No
     )
 
 
-def test_changed_configuration_is_shown_as_departed_from(project: Path) -> None:
+def test_changed_configuration_is_shown_as_not_followed(project: Path) -> None:
     changed = lines(
         project,
         "rudman2024",
         rudman2024={"training": {"keep_padding": False, "max_grad_norm": 1, "batch_size": 8}},
     )
     for topic in ("padding counts in the penalty", "gradient clipping", "batch size, SST-2"):
-        assert changed[topic].state == "departed from", topic
+        assert changed[topic].state == "not followed", topic
     assert changed["batch size, other tasks"].state == "unknown"
 
 
@@ -288,7 +288,7 @@ def test_seeds_are_those_of_each_experiment(project: Path) -> None:
     assert lines(project, "mickus2024")["seeds"].study == "5"
     setups = {"supersenses-scaled": {"seeds": [0, 1, 2]}}
     changed = lines(project, "mickus2024", mickus2024={"setups": setups})["seeds"]
-    assert (changed.study, changed.state) == ("3, 5", "departed from")
+    assert (changed.study, changed.state) == ("3, 5", "not followed")
 
 
 def test_omitted_paper_has_no_protocol_lines(project: Path) -> None:
