@@ -10,7 +10,7 @@ SERIES = (*("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 PLACES = {
     # models and vectors
     "all-MiniLM-L6-v2": 0,
-    "word2vec-enwiki-2021": 1,
+    "word-vectors-300d": 1,
     "glove-6b-50d": 2,
     "bert-base-cased": 3,
     "gpt2": 4,

@@ -47,13 +47,13 @@ def test_sizes_come_from_the_registry(project: Path) -> None:
 
 
 def test_sizes_are_those_of_the_first_origin_that_may_be_used(project: Path) -> None:
-    """The first of word2vec-enwiki-2021 has no digest: it needs trust, else a stand-in is used."""
+    """The first of word-vectors-300d has no digest: it needs trust, else a stand-in is used."""
     careful = estimate(project)
     trusting = estimate(
         project,
         sources=careful.plan.study.config.sources.model_dump() | {"trust_on_first_use": True},
     )
-    sizes = [c.vectors("word2vec-enwiki-2021").points for c in (careful, trusting)]
+    sizes = [c.vectors("word-vectors-300d").points for c in (careful, trusting)]
     assert sizes == [20000, 199430]
     assert [c.items("pos") for c in (careful, trusting)] == [10000, 50000]
 

@@ -69,11 +69,11 @@ def test_a_decoder_is_not_fine_tuned(project: Path) -> None:
 
 def test_word_vectors_get_the_experiments_on_words(project: Path) -> None:
     """Two of the papers have experiments on words."""
-    result = study(project, "glove-6b-50d", "word2vec-enwiki-2021")
+    result = study(project, "glove-6b-50d", "word-vectors-300d")
     assert list(result.chosen()) == ["mickus2024", "rajaee2021"]
     made = stems(result, project)
     assert "embed/pos-glove-6b-50d/glove-6b-50d" in made
-    assert "embed/pos/word2vec-enwiki-2021" in made
+    assert "embed/pos/word-vectors-300d" in made
 
 
 def test_a_random_control_is_made_from_its_model(project: Path) -> None:

@@ -50,7 +50,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
         Choice(
             "vectors (words)",
             ("embedding",),
-            "word2vec-enwiki-2021",
+            "word-vectors-300d",
             "section 3.1",
             "vectors of {found}, the authors' of {theirs}",
             where=_is_words,
