@@ -1,4 +1,5 @@
-"""Choices of a paper's authors, as data: one list per paper, in its `protocol.py`.
+"""What a paper is and what its authors chose, as data: one list of choices per paper, in its
+`protocol.py`.
 
 These lists determine the deviations of a result, which make it a stand-in (`deviations`), and the
 table *Protocol* of the paper's page (`protocol_lines`). Every field of every spec of a paper's
@@ -16,7 +17,7 @@ from functools import reduce
 from importlib import import_module
 from typing import Any, Literal
 
-from replication.spec import PaperSpec, Strict
+from replication.spec import PaperSpec, Spec, Strict
 
 State = Literal["followed", "unknown", "not followed"]
 
@@ -150,6 +151,31 @@ class PublishedTraining:
             f"learning rate {learning_rate:g}, theirs {'unknown' if rate is None else f'{rate:g}'}"
         )
         return f"{problem}: {updates:,} updates, the authors have {theirs:,}; {rates}"
+
+
+class Publication(Spec):
+    """A paper as pages describe it."""
+
+    key: str
+    """Name of its folder, also used in paths and in the configuration."""
+    title: str
+    reference: str
+    name: str
+    """Authors and year, for links."""
+    link: str = ""
+    """Address of the paper; with a DOI where it has one."""
+    bibtex: str = ""
+    main: str = ""
+    """Id of the statement that the overview shows first."""
+    measure: str = "the number"
+    """What the numbers of `main` are, in words."""
+    cases: str = "cases"
+    """What `main` was tested in, in words."""
+    says: str
+    """The paper's main result, in one sentence."""
+    lead: str | None = None
+    """Its most telling figure, for the overview; null: the study does not draw it."""
+    lead_caption: str = ""
 
 
 class Line(Strict):

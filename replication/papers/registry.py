@@ -17,6 +17,7 @@ from replication.extension import ResolvedExtension
 from replication.figures.spec import FigureSpec
 from replication.papers.declare import declared
 from replication.papers.locations import package
+from replication.papers.protocol import Publication
 from replication.spec import Strict
 from replication.tables.spec import PublishedNumber, TableSpec
 
@@ -63,40 +64,15 @@ class PaperPlan:
     tokens: list[TokenLayers] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Paper:
-    """One paper.
+class Paper(Publication):
+    """One paper, with what makes its results."""
 
-    Attributes:
-        key: name of its folder, also used in paths and in the configuration.
-        title, reference: title and citation on the result pages.
-        name: authors and year, for links.
-        link: address of the paper; with a DOI where it has one.
-        bibtex: its entry for a bibliography.
-        main: id of the statement that the overview shows first.
-        measure, cases: words for its numbers and for its cases: "the mean cosine", "layers".
-        says: its main statement in one sentence, for readers.
-        lead: id of its most important figure.
-        study: pydantic model of its section of the configuration.
-        results: function that lists the results to compute for the paper, given its section of a
-            study's configuration.
-        model_column: column of its tables with the id of a model.
-    """
-
-    key: str
-    title: str
-    reference: str
-    name: str
-    link: str
-    bibtex: str
-    main: str
-    measure: str
-    cases: str
-    says: str
-    lead: str
     study: type[PaperStudy]
+    """Its section of the configuration."""
     results: Callable[[Any, Context], PaperPlan]
+    """Lists the results to compute, given its section of a study's configuration."""
     model_column: str
+    """Column of its tables with the id of a model."""
 
     @property
     def folder(self) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from replication.figures.spec import FigureSpec
-from replication.papers.protocol import Line
-from replication.spec import Spec, Strict
+from replication.papers.protocol import Line, Publication
+from replication.spec import Spec
 from replication.tables.spec import TableSpec
 
 Inputs = Callable[[str], list[Path]]
@@ -18,37 +18,13 @@ Kind = Literal[
 ]
 
 
-class PaperEntry(Strict):
-    """A paper, as it is described on the pages."""
-
-    key: str
-    title: str
-    reference: str
-    name: str
-    """Authors and year, for links."""
-    link: str = ""
-    """Address of the paper; with a DOI where it has one."""
-    bibtex: str = ""
-    main: str = ""
-    """Id of the statement that the overview shows first."""
-    measure: str = "the number"
-    """What the numbers of `main` are, in words."""
-    cases: str = "cases"
-    """What `main` was tested in, in words."""
-    says: str
-    """The paper's main result, in one sentence."""
-    lead: str | None = None
-    """Its most telling figure, for the overview; null: the study does not draw it."""
-    lead_caption: str = ""
-
-
 class PageSpec(Spec):
     """The spec of one page."""
 
     kind: Kind
     """The module of `replication.report` that makes it."""
     study: str
-    papers: list[PaperEntry]
+    papers: list[Publication]
     """All papers, for the navigation."""
     paper: str | None = None
     """The paper that the page is about."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from isotropy.files import RESULTS
 from replication.figures.spec import FigureSpec
 from replication.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
-from replication.papers.protocol import Line, protocol_lines
+from replication.papers.protocol import Line, Publication, protocol_lines
 from replication.papers.registry import KEYS, Paper, papers
-from replication.plan.page_spec import PageSpec, PaperEntry, RunSpec
+from replication.plan.page_spec import PageSpec, RunSpec
 from replication.provenance.environment import locked_versions
 from replication.spec import PaperSpec, Spec
 from replication.tables.spec import TableSpec
@@ -134,24 +134,12 @@ def _of(key: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if name.split("/")[0] == key}
 
 
-def _entry(one: Paper, figures: Figures) -> PaperEntry:
+def _entry(paper: Paper, figures: Figures) -> Publication:
     """A paper, with the figure that says most: the first where the study lacks that."""
-    own = _of(one.key, figures)
-    lead = one.lead if one.lead in own else next(iter(own), None)
-    return PaperEntry(
-        key=one.key,
-        title=one.title,
-        reference=one.reference,
-        name=one.name,
-        link=one.link,
-        bibtex=one.bibtex,
-        main=one.main,
-        measure=one.measure,
-        cases=one.cases,
-        says=one.says,
-        lead=lead,
-        lead_caption=own[lead].caption if lead else "",
-    )
+    drawn = _of(paper.key, figures)
+    lead = paper.lead if paper.lead in drawn else next(iter(drawn), None)
+    caption = drawn[lead].caption if lead else ""
+    return Publication.collect(paper, lead=lead, lead_caption=caption)
 
 
 def _protocol(plan: Plan, key: str) -> list[Line]:

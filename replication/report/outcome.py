@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from replication.palette import GROUPS
-from replication.plan.page_spec import PaperEntry
+from replication.papers.protocol import Publication
 from replication.provenance.lineage import titles_by_id
 from replication.report.verdicts import print_minus
 
@@ -47,7 +47,7 @@ def count_text(counts: Mapping[str, int]) -> str:
     return " · ".join(f"{n} {WORDS[kind][n != 1]}" for kind, n in counts.items())
 
 
-def answer(paper: PaperEntry, verdicts: pd.DataFrame) -> str:
+def answer(paper: Publication, verdicts: pd.DataFrame) -> str:
     """What was found of the main statement of a paper, in one sentence with its numbers.
 
     Args:
@@ -85,7 +85,7 @@ def tested_on(rows: pd.DataFrame, titles: Mapping[str, str]) -> str:
     return " on ".join("; ".join(names) for names in named if names)
 
 
-def _sentence(paper: PaperEntry, rows: pd.DataFrame, verdict: str, groups: pd.Series[str]) -> str:
+def _sentence(paper: Publication, rows: pd.DataFrame, verdict: str, groups: pd.Series[str]) -> str:
     """Word a verdict on cases: those that hold, those that fail, and how many are open."""
     holding, failing, n = rows[groups == "holds"], rows[groups == "fails"], len(rows)
     where, claimed = f"{n} {paper.cases}", _claimed(rows)

@@ -15,7 +15,8 @@ from isotropy.files import read_json
 from isotropy.printable import without_remark
 from replication.claims.spec import ALPHA
 from replication.palette import GROUPS, SIGNS
-from replication.plan.page_spec import Inputs, PageSpec, PaperEntry
+from replication.papers.protocol import Publication
+from replication.plan.page_spec import Inputs, PageSpec
 from replication.report.outcome import answer, count_text, outcomes, source_titles, tested_on
 from replication.report.pictures import size
 from replication.report.verdicts import group_statements, has_number, select_by_origin
@@ -58,7 +59,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
 
 def _found(
-    paper: PaperEntry, verdicts: pd.DataFrame, of_papers: pd.DataFrame, names: Mapping[str, str]
+    paper: Publication, verdicts: pd.DataFrame, of_papers: pd.DataFrame, names: Mapping[str, str]
 ) -> dict[str, Any]:
     """The outcome of a paper: of its main statement, and counts of all its statements."""
     heads = of_papers[of_papers["paper"] == paper.key]

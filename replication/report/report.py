@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from isotropy.files import RECORD_SUFFIX, RESULTS, read_json
 from isotropy.printable import escape_for_markdown, without_remark
-from replication.papers.protocol import with_stand_ins
-from replication.plan.page_spec import Inputs, PageSpec, PaperEntry
+from replication.papers.protocol import Publication, with_stand_ins
+from replication.plan.page_spec import Inputs, PageSpec
 from replication.provenance.lineage import titles_by_id
 from replication.report.outcome import answer, count_text, outcomes, tested_on
 from replication.report.verdicts import group_statements, has_number, select_by_origin
@@ -56,7 +56,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     }
 
 
-def _scope(spec: PageSpec, paper: PaperEntry, rows: pd.DataFrame) -> str:
+def _scope(spec: PageSpec, paper: Publication, rows: pd.DataFrame) -> str:
     heads = rows[rows["overall"]]
     ours = heads["ours"].fillna(False).astype(bool)
     tested = ~heads["word"].isin(["not attempted", "not computable"])
@@ -86,7 +86,7 @@ def _methods(spec: PageSpec, rows: pd.DataFrame, fetched: list[dict[str, Any]]) 
     return f"{text} Choices of the authors: {', '.join(states)}.{named}"
 
 
-def _outcome(paper: PaperEntry, rows: pd.DataFrame, found: str, up: str) -> str:
+def _outcome(paper: Publication, rows: pd.DataFrame, found: str, up: str) -> str:
     """The main statement in a sentence, a line for each statement of the paper with a number, and
     counts of our own controls.
     """
@@ -131,7 +131,7 @@ def _from_docs(text: str) -> str:
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).strip()
 
 
-def _compute(paper: PaperEntry, run: dict[str, Any], jobs: list[dict[str, Any]], up: str) -> str:
+def _compute(paper: Publication, run: dict[str, Any], jobs: list[dict[str, Any]], up: str) -> str:
     """Cost of all jobs behind the paper's tables."""
     makers = {path: job["record"] for job in jobs for path, _ in job["outputs"]}
     reads = {job["record"]: {makers[p] for p in job["inputs"] if p in makers} for job in jobs}
@@ -160,7 +160,7 @@ def _compute(paper: PaperEntry, run: dict[str, Any], jobs: list[dict[str, Any]],
     )
 
 
-def _records(spec: PageSpec, paper: PaperEntry, run: dict[str, Any], up: str) -> str:
+def _records(spec: PageSpec, paper: Publication, run: dict[str, Any], up: str) -> str:
     links = {
         "verdicts": f"{up}claims.csv",
         "their record": f"{up}claims{RECORD_SUFFIX}",

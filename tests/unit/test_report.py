@@ -16,9 +16,9 @@ from replication.claims.evaluate import NO_NUMBER_FOR, SCHEMA, _describe_column
 from replication.claims.read import read_claims
 from replication.claims.scales import _SCALES, scale_of
 from replication.palette import STATUS, VERDICTS
-from replication.papers.protocol import Line, with_stand_ins
+from replication.papers.protocol import Line, Publication, with_stand_ins
 from replication.papers.registry import papers
-from replication.plan.page_spec import PageSpec, PaperEntry
+from replication.plan.page_spec import PageSpec
 from replication.report import overview
 from replication.report.forest import forest
 from replication.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
@@ -169,8 +169,8 @@ def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> No
     assert "about 0.2 of them (5 %) would be decided by chance" in " ".join(result["decides"])
 
 
-def paper(**others: Any) -> PaperEntry:
-    return PaperEntry(key="p", title="t", reference="r", name="n", says="s", **others)
+def paper(**others: Any) -> Publication:
+    return Publication(key="p", title="t", reference="r", name="n", says="s", **others)
 
 
 @given(st.lists(st.text("ab ", min_size=1, max_size=12), min_size=1, max_size=5))

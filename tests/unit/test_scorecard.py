@@ -15,8 +15,9 @@ from replication.claims.scorecard import COLUMN_TYPES, models_by_case, scorecard
 from replication.claims.spec import WITHOUT_MODEL
 from replication.figures.draw import note
 from replication.figures.style import save, use_style
+from replication.papers.protocol import Publication
 from replication.papers.registry import paper, papers
-from replication.plan.page_spec import PageSpec, PaperEntry
+from replication.plan.page_spec import PageSpec
 from replication.report.scorecard import content
 from replication.report.site import render
 
@@ -113,7 +114,8 @@ def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     table.to_parquet(tmp_path / "results/scorecard.parquet")
     verdicts(falls=-0.9, rises=0.9).to_parquet(tmp_path / "results/claims.parquet")
     entries = [
-        PaperEntry(key=p.key, title=p.title, reference="r", name=p.name, says="s") for p in papers()
+        Publication(key=p.key, title=p.title, reference="r", name=p.name, says="s")
+        for p in papers()
     ]
     spec = PageSpec(kind="scorecard", study="own", papers=entries)
     paths = {"scorecard": [tmp_path / "results/scorecard.parquet"],
