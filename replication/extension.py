@@ -14,8 +14,7 @@ from isotropy.errors import IsotropyError
 from replication.context import Context, DataSpec
 from replication.field_types import distinct
 from replication.prepare.spec import Blocks, CorpusSpec, Sample, SentencesSpec, Split, WordsSpec
-from replication.sources.registry import Source
-from replication.sources.sizes import ModelSize, Size
+from replication.sources.registry import ModelSize, Size, Source
 from replication.spec import Strict
 
 MAX_LAYERS = 6

@@ -47,7 +47,6 @@ from isotropy.files import (
 )
 from isotropy.printable import escape_for_terminal
 from isotropy.scrub import scrub
-from replication.locks import LOCK, POLL_SECONDS, lock_file
 from replication.provenance.code import PROJECT, Codebase, load
 from replication.provenance.environment import describe_environment, peak_memory_bytes
 from replication.provenance.graph import stem_of
@@ -55,8 +54,8 @@ from replication.provenance.identity import MARK, File, describe_files, record_i
 from replication.provenance.ledger import append_job
 from replication.provenance.lineage import Lineage
 from replication.provenance.record import Determinism, Environment, Record, producers
+from replication.resources import LOCK, POLL_SECONDS, limit_threads, lock_file
 from replication.spec import Spec, canonical_json, digest
-from replication.threads import limit_threads
 
 log = logging.getLogger("replication")
 

@@ -44,7 +44,7 @@ if not patches.is_module(workflow):
 from isotropy.errors import IsotropyError
 from isotropy.printable import escape_for_terminal
 from replication.context import shard_stems
-from replication.gpus import count_gpus
+from replication.resources import count_gpus
 from replication.papers.registry import KEYS
 from replication.plan.config import load_study
 from replication.plan.costs import CostModel, read_rates

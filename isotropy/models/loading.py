@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, PreTrainedModel
+from transformers import CONFIG_MAPPING, AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from isotropy.errors import IsotropyError, format_value
 from isotropy.files import read_json
@@ -184,3 +186,26 @@ def require_supported(folder: Path, config: dict[str, Any]) -> None:
         raise IsotropyError(
             f"{folder}: config.json: model_type {format_value(kind)} is not in transformers"
         )
+
+
+NAME = "sdpa_with_given_mask"
+
+
+def avoid_reading_masks(model: Any) -> None:
+    """Let a model of transformers that uses torch's attention take its mask as given.
+
+    Args:
+        model: changed in place; models with attention of their own stay as they are.
+    """
+    if model.config._attn_implementation == "sdpa":
+        model.set_attn_implementation(NAME)
+
+
+def _given_mask(*args: Any, attention_mask: torch.Tensor | None = None, **kwargs: Any) -> Any:
+    if attention_mask is not None:
+        kwargs |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    return sdpa_mask(*args, attention_mask=attention_mask, **kwargs)
+
+
+AttentionInterface.register(NAME, sdpa_attention_forward)
+AttentionMaskInterface.register(NAME, _given_mask)

@@ -30,11 +30,11 @@ from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.metrics.matmul import worker_threads
 from isotropy.metrics.validation import aligned
-from isotropy.models.attention import avoid_reading_masks
 from isotropy.models.batches import batches, pad_rows
 from isotropy.models.encoder import Encoder
 from isotropy.models.loading import (
     HiddenStates,
+    avoid_reading_masks,
     inspect_hidden_states,
     load_weights,
     text_encoder,

@@ -12,8 +12,8 @@ from isotropy.cli import app, one_sentence
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
 from replication.cli.audit import app as audit_app
+from replication.cli.audit import report, site
 from replication.cli.common import Root, find_project, study_costs
-from replication.cli.share import report, site
 from replication.cli.sources import app as sources_app
 from replication.cli.status import status
 from replication.provenance.format import LEDGER

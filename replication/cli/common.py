@@ -11,7 +11,7 @@ from isotropy.cli import print_line
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, sha256_file
 from isotropy.scrub import restore_path
-from replication.gpus import count_gpus
+from replication.resources import count_gpus
 
 if TYPE_CHECKING:
     from replication.plan.costs import CostModel, Rates

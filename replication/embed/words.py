@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from isotropy.errors import IsotropyError
-from replication.sources.rows import StaticVectors
+from replication.sources.formats import StaticVectors
 
 
 def look_up(table: StaticVectors, words: Sequence[str]) -> np.ndarray:

@@ -30,14 +30,13 @@ from isotropy.metrics.isoscores import (
 from isotropy.metrics.partition import partition_isotropy
 from isotropy.metrics.silhouettes import silhouette
 from isotropy.models.batches import batches
-from replication.finetune.data import Batch, Inputs, TaskData, collate
+from replication.finetune.data import Batch, Inputs, TaskData, best_answers, collate
 from replication.finetune.model import reads_last
-from replication.finetune.question_answering import best_answers
 from replication.finetune.scores import answer_scores, classification_scores, regression_scores
 from replication.finetune.spec import FinetuneSpec, Metric, Probe
 
 if TYPE_CHECKING:
-    from replication.finetune.batch_enhancement import BatchClustering
+    from replication.finetune.model import BatchClustering
 
 log = logging.getLogger(__name__)
 

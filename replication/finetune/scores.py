@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 from sklearn.metrics import f1_score, matthews_corrcoef
 
-from replication.finetune.question_answering import exact_match, f1
+from replication.finetune.data import exact_match, f1
 
 
 def classification_scores(

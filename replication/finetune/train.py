@@ -29,7 +29,7 @@ from isotropy.checkpoint import CheckpointTimer, read_checkpoint
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic
 from isotropy.losses import CosRegLoss, IStarLoss, UnbiasedIsoScoreLoss
-from isotropy.models.attention import avoid_reading_masks
+from isotropy.models.loading import avoid_reading_masks
 from replication.finetune.data import Batch, Inputs, collate
 from replication.finetune.model import task_loss
 from replication.finetune.spec import FinetuneSpec, Training

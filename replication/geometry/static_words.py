@@ -22,7 +22,7 @@ from replication.geometry.sentences import (
 )
 from replication.geometry.spec import StaticWordsSpec
 from replication.prepare.table import read_items, targets, text_rows
-from replication.sources.rows import StaticVectors
+from replication.sources.formats import StaticVectors
 
 
 class Benchmark(NamedTuple):

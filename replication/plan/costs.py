@@ -23,7 +23,7 @@ from replication.plan.plan import Plan
 from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from replication.similarity.spec import CLUSTERED, ClassifySpec, SimilaritySpec, TuningSpec
 from replication.sources.fetch import FetchSpec
-from replication.sources.sizes import ModelSize, Positive, TextsSize, VectorsSize
+from replication.sources.registry import ModelSize, Positive, TextsSize, VectorsSize
 from replication.spec import Spec, Strict, first_mistake
 
 UNITS = ("fetch", "read", "encode", "train", "update", "optimize", "sampled", "distances", "cloud")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from isotropy.files import RECORD_SUFFIX, RESULTS
-from replication.locks import LOCK, is_locked
 from replication.provenance.ledger import last_jobs
+from replication.resources import LOCK, is_locked
 
 if TYPE_CHECKING:  # which would take longer to import than all else
     from replication.plan.costs import CostModel

@@ -17,7 +17,7 @@ import pandera.pandas as pa
 from isotropy.errors import IsotropyError, format_value
 from replication.prepare.spec import CorpusSpec, SentencesSpec, Split, WordsSpec
 from replication.prepare.table import Dataset
-from replication.sources.rows import Row, StaticVectors
+from replication.sources.formats import Row, StaticVectors
 
 TEXTS = pa.DataFrameSchema({"text": pa.Column(str, unique=True)}, strict=True, index=pa.Index(int))
 LINES = pa.DataFrameSchema({"text": pa.Column(str)}, strict=True, index=pa.Index(int))

@@ -14,7 +14,6 @@ from typing import Any
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file
 from isotropy.scrub import scrub
-from replication.locks import lock_file
 from replication.provenance.format import (
     LEDGER,
     UNREADABLE,
@@ -22,6 +21,7 @@ from replication.provenance.format import (
     line_sha256,
     require_entry,
 )
+from replication.resources import lock_file
 from replication.spec import canonical_json
 
 

@@ -18,7 +18,7 @@ from replication.palette import GROUPS, SIGNS
 from replication.papers.protocol import Publication
 from replication.plan.page_spec import Inputs, PageSpec
 from replication.report.outcome import answer, count_text, outcomes, source_titles, tested_on
-from replication.report.pictures import size
+from replication.report.site import size
 from replication.report.verdicts import group_statements, has_number, select_by_origin
 
 

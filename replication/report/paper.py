@@ -23,8 +23,7 @@ from replication.plan.page_spec import Inputs, PageSpec
 from replication.provenance.record import read_record
 from replication.report.explore import FILE
 from replication.report.forest import forest
-from replication.report.pictures import size
-from replication.report.site import SORTABLE
+from replication.report.site import SORTABLE, size
 from replication.report.verdicts import (
     count_groups,
     count_words,

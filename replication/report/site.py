@@ -8,6 +8,7 @@ import base64
 import hashlib
 import os
 import re
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,16 @@ def _policy(code: list[str], *, allow_files: bool) -> str:
         f"default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'; "
         f"script-src {scripts}{file_sources}; base-uri 'none'; form-action 'none'"
     )
+
+
+PIXELS_PER_CSS_PIXEL = 2
+"""Figures have twice the resolution of a usual screen."""
+
+
+def size(png: Path) -> tuple[int, int]:
+    """Width and height of a PNG on a page, from its header (PNG specification, 11.2.1). They keep
+    the layout fixed while pictures load.
+    """
+    with png.open("rb") as stream:
+        width, height = struct.unpack(">II", stream.read(24)[16:])
+    return width // PIXELS_PER_CSS_PIXEL, height // PIXELS_PER_CSS_PIXEL

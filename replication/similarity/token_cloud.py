@@ -10,9 +10,10 @@ import pandas as pd
 
 from isotropy.errors import IsotropyError
 from replication.embed.layers import read_layer, read_tokens, token_rows
-from replication.prepare.table import Dataset, text_rows
-from replication.similarity.spec import DroppedTokens
-from replication.sources.rows import StaticVectors
+from replication.prepare.table import Dataset, read_items, targets, text_rows
+from replication.similarity.spec import DroppedTokens, SimilaritySpec, TuningSpec
+from replication.sources.formats import StaticVectors, read_vectors
+from replication.sources.spec import read_fetched
 
 
 class SentenceCloud(NamedTuple):
@@ -149,3 +150,53 @@ def _kept_tokens(tokens: pd.DataFrame, dropped: DroppedTokens) -> np.ndarray:
 
 def _scores(items: pd.DataFrame) -> np.ndarray:
     return np.array([labels[0] for labels in items["labels"]], dtype=np.float64)
+
+
+def read_cloud(spec: SimilaritySpec | TuningSpec, inputs: dict[str, Path]) -> SentenceCloud:
+    """Read the cloud of a data set: its tokens in a layer, or a vocabulary of word vectors.
+
+    Args:
+        spec: the spec of the job.
+        inputs: input paths by name: `dataset`, and either `tokens` or both `texts` and
+            `vectors_source`.
+    """
+    items, dataset = read_items(inputs["dataset"])
+    if spec.layer is not None:
+        return token_cloud(
+            items,
+            dataset,
+            inputs["tokens"],
+            spec.layer,
+            spec.drop_tokens,
+            repeat_texts=spec.repeat_texts,
+        )
+    source = inputs["vectors_source"]
+    texts = list(pd.read_parquet(inputs["texts"])["text"])
+    return word_cloud(items, texts, read_vectors(read_fetched(source).content, source))
+
+
+def read_columns(
+    texts: Path, items: Path, max_items: int | None
+) -> tuple[list[list[str]], np.ndarray, int]:
+    """Read items with classes.
+
+    Args:
+        texts: the table of texts.
+        items: the table of items.
+        max_items: maximum number of items; a larger table is sampled with a fixed seed. None: all.
+
+    Returns:
+        One list with the first text of each item and, for pairs, another with the second; the
+        class of each item; and the number of items before sampling.
+    """
+    strings = list(pd.read_parquet(texts)["text"])
+    table, dataset = read_items(items)
+    n_all = len(table)
+    if max_items is not None and max_items < n_all:
+        chosen = np.random.default_rng(0).choice(n_all, max_items, replace=False)
+        table = table.iloc[np.sort(chosen)].reset_index(drop=True)
+    return (
+        [[strings[i] for i in column] for column in text_rows(table).T],
+        targets(table, dataset),
+        n_all,
+    )

@@ -14,8 +14,7 @@ from isotropy.errors import IsotropyError
 from isotropy.files import remove, sha256_file
 from isotropy.read.archives import DISK_ERRORS
 from replication.sources import clients
-from replication.sources.formats import read_rows
-from replication.sources.rows import verify_rows
+from replication.sources.formats import read_rows, verify_rows
 from replication.sources.spec import FetchedSource, MirrorOrigin, Origin, Sha256, Source, Tier
 from replication.spec import Spec
 

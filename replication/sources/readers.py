@@ -15,7 +15,7 @@ import numpy as np
 from isotropy.errors import format_value
 from isotropy.read.table_text import class_name, parse_whole_number, read_csv, read_json_objects
 from isotropy.read.word_vectors import iterate, read_counts
-from replication.sources.rows import Row, StaticVectors
+from replication.sources.formats import Row, StaticVectors
 from replication.sources.spec import Content
 
 PARTS_OF_SPEECH = {"noun": "noun", "verb": "verb", "adj": "adjective", "adv": "adverb"}

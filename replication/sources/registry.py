@@ -9,13 +9,58 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import StringConstraints, TypeAdapter, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from isotropy.errors import IsotropyError, suggest
-from replication.sources.sizes import Size
 from replication.sources.spec import Source, Tier
 from replication.spec import Strict, first_mistake
 from replication.yaml_files import read_yaml
+
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class ModelSize(Strict):
+    """Size of a model."""
+
+    weights: Positive
+    """Multiplications that a token takes in the layers, in millions."""
+    width: Count
+    """Dimensions of a token vector in each layer."""
+    layers: Count
+    gigabytes: Positive
+    """Size of the model's files."""
+    causal: bool = False
+    """Whether it is a decoder: no token sees those after it."""
+    positions: Count = 512
+    """Longest input in tokens; more than the papers' settings need is not counted."""
+
+
+class VectorsSize(Strict):
+    """Size of static word vectors."""
+
+    points: Count
+    """Words."""
+    width: Count
+    """Dimensions of a word vector."""
+    gigabytes: Positive
+    """Size of the vectors' files."""
+    contents: dict[str, VectorsSize] = {}
+    """Sizes of contents that differ, such as a smaller stand-in, by their name in the entry."""
+
+
+class TextsSize(Strict):
+    """Size of a data set, corpus or lexicon, as far as its contents do not state it."""
+
+    rows: Count | None = None
+    tokens: Count | None = None
+    """Tokens of all texts, special ones included."""
+    tokens_per_text: Positive | None = None
+    """Tokens of a text, special ones included."""
+
+
+Size = ModelSize | VectorsSize | TextsSize
+
 
 __all__ = ["Registry", "Source", "Tier", "load_registry", "parse_entries"]
 

@@ -72,3 +72,16 @@ def deviate(table: pd.DataFrame, rows: pd.Series, reason: str) -> pd.DataFrame:
     return table.assign(
         status=table["status"].mask(demoted, "stand-in"), deviations=deviations.mask(rows, extended)
     )
+
+
+def printed(rows: pd.DataFrame, published: pd.DataFrame, **keys: pd.Series | str) -> pd.Series:
+    """The printed value of each row; of several the last, NaN where there is none.
+
+    Args:
+        rows: rows of a table.
+        published: numbers of `published.csv`.
+        keys: column of `published` -> what it is in each row, or in all of them.
+    """
+    wanted = pd.DataFrame(keys, index=rows.index).astype(str)
+    values = published.drop_duplicates([*keys], keep="last")[[*keys, "value"]]
+    return wanted.merge(values, how="left")["value"].set_axis(rows.index)

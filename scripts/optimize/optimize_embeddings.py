@@ -5,8 +5,7 @@ from safetensors.numpy import load_file
 from isotropy.device import pick_device
 from replication.job import Job
 from replication.optimize.descent import Items, control_items
-from replication.optimize.facts import describe_run
-from replication.optimize.optimize import optimize
+from replication.optimize.optimize import describe_run, optimize
 from replication.optimize.spec import OptimizeSpec
 from replication.parquet import write_parquet
 from replication.prepare.table import read_items, targets, text_rows

@@ -11,8 +11,8 @@ from replication.finetune.scores import classification_scores
 from replication.job import Job
 from replication.parquet import write_parquet
 from replication.similarity.classify import classify, features
-from replication.similarity.read import read_columns
 from replication.similarity.spec import ClassificationFacts, ClassifySpec
+from replication.similarity.token_cloud import read_columns
 
 with Job(snakemake, ClassifySpec) as job:
     spec, device = job.spec, pick_device(job.spec.device)

@@ -7,8 +7,8 @@ import pandas as pd
 from replication.job import Job
 from replication.parquet import write_parquet
 from replication.similarity.measure import measure, pictures, steps
-from replication.similarity.read import read_cloud
 from replication.similarity.spec import SimilarityFacts, SimilaritySpec, TuningFacts
+from replication.similarity.token_cloud import read_cloud
 
 with Job(snakemake, SimilaritySpec) as job:
     spec = job.spec

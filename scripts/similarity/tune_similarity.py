@@ -5,8 +5,8 @@ correlation on tuning data.
 from replication.job import Job
 from replication.parquet import write_parquet
 from replication.similarity.measure import tune
-from replication.similarity.read import read_cloud
 from replication.similarity.spec import TuningFacts, TuningSpec
+from replication.similarity.token_cloud import read_cloud
 
 with Job(snakemake, TuningSpec) as job:
     table, best_parameters = tune(read_cloud(job.spec, job.input), job.spec)

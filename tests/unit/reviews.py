@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 from replication.sources.fetch import FetchSpec, fetch
-from replication.sources.rows import Row, content_sha256
+from replication.sources.formats import Row, content_sha256
 from replication.sources.spec import FetchedSource, Source
 from tests.unit.hub import REVISION
 

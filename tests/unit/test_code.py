@@ -30,10 +30,10 @@ SMALL = {
     "isotropy/__init__.py": "",
     "replication/__init__.py": "",
     "replication/job.py": (
-        "from replication.provenance import record\nfrom replication.locks import lock\n"
+        "from replication.provenance import record\nfrom replication.resources import lock\n"
         "from replication.spec import Spec\n"
     ),
-    "replication/locks.py": "def lock(): pass\n",
+    "replication/resources.py": "def lock(): pass\n",
     "replication/spec.py": "class Spec: pass\n",
     "replication/provenance/__init__.py": "",
     "replication/provenance/record.py": "import replication.provenance.identity\n",
@@ -92,7 +92,7 @@ def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
     }
     assert set(result.infrastructure) == {
         "replication/job.py",
-        "replication/locks.py",
+        "replication/resources.py",
         "replication/provenance/record.py",
     }
     assert result.sha256.keys() == result.files.keys()
@@ -109,7 +109,7 @@ def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
         ("isotropy/stage/work.txt", "not", "no", set()),
         ("isotropy/unseen.py", "1", "2", set()),
         ("replication/job.py", "Spec\n", "Spec\n\nprint('a real change')\n", set()),
-        ("replication/locks.py", "pass", "return 1", set()),
+        ("replication/resources.py", "pass", "return 1", set()),
         ("replication/provenance/record.py", "import", "print(1)\nimport", set()),
         ("replication/provenance/identity.py", "'mark'", "'other'", {"make", "draw"}),
         ("replication/spec.py", "pass", "x = 1", {"make", "draw"}),

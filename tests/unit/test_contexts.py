@@ -32,7 +32,7 @@ from replication.geometry.static_words import (
     measure_layers,
     static_words,
 )
-from replication.sources.rows import StaticVectors
+from replication.sources.formats import StaticVectors
 
 SPEC = ContextsSpec(
     paper="ethayarajh2019",

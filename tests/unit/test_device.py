@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from replication import gpus
+from replication import locks as gpus
 
 LOCKING_PROGRAM = """
 import sys, time

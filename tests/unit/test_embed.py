@@ -15,8 +15,7 @@ from isotropy.models.batches import batches
 from isotropy.models.encoder import Encoder
 from isotropy.models.sentence_encoder import SentenceEncoder, embed
 from replication.embed.words import look_up
-from replication.sources.formats import read_rows
-from replication.sources.rows import StaticVectors
+from replication.sources.formats import StaticVectors, read_rows
 from replication.sources.spec import read_fetched
 
 MINILM = Encoder(pooling="mean", normalize=True, max_length=256)

@@ -21,11 +21,19 @@ from transformers import AutoModelForQuestionAnswering
 from isotropy.errors import IsotropyError
 from isotropy.transforms import ClusterBasedEnhancement
 from replication.finetune import train as loop
-from replication.finetune.batch_enhancement import BatchClustering
-from replication.finetune.data import Inputs, TaskData, collate, read_task_data
+from replication.finetune.data import (
+    Inputs,
+    TaskData,
+    Window,
+    best_answers,
+    collate,
+    exact_match,
+    f1,
+    read_task_data,
+    windows,
+)
 from replication.finetune.measure import Reader, measure, probes, projection
-from replication.finetune.model import load_model, load_tokenizer, task_loss
-from replication.finetune.question_answering import Window, best_answers, exact_match, f1, windows
+from replication.finetune.model import BatchClustering, load_model, load_tokenizer, task_loss
 from replication.finetune.scores import answer_scores, classification_scores, regression_scores
 from replication.finetune.spec import GeometrySettings, Method
 from replication.finetune.train import finetune, make_penalty

@@ -25,7 +25,7 @@ from replication.finetune.train import finetune
 from replication.prepare.datasets import prepare_sentences
 from replication.prepare.spec import SentencesSpec
 from replication.prepare.table import write_items
-from replication.sources.rows import Row
+from replication.sources.formats import Row
 from tests import synthetic_models as models
 from tests.synthetic_texts import Writer
 from tests.unit.factories import finetune_spec

@@ -248,7 +248,7 @@ def test_thread_limit_applies_to_torch_loaded_later(project: Path) -> None:
     """Also without Snakemake, a job that imports torch itself uses its number of threads; another
     number would change last digits."""
     code = (
-        "from replication.threads import limit_threads\n"
+        "from replication.resources import limit_threads\n"
         "limits = limit_threads(1)\n"
         "import torch\n"
         "print(torch.get_num_threads())"

@@ -19,8 +19,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json
+from replication.finetune.data import best_answers, exact_match, windows
 from replication.finetune.kept_model import score_intervals
-from replication.finetune.question_answering import best_answers, exact_match, windows
 from replication.finetune.scores import classification_scores, regression_scores
 from replication.finetune.spec import FinetuneFacts, Method
 from replication.job import Job, Lineage

@@ -15,10 +15,9 @@ from replication.prepare.datasets import prepare_corpus, prepare_sentences, prep
 from replication.prepare.spec import Blocks, CorpusSpec, Sample, SentencesSpec, WordsSpec
 from replication.prepare.table import read_items, targets, text_rows, write_items
 from replication.sources.fetch import FetchSpec, fetch
-from replication.sources.formats import read_rows
+from replication.sources.formats import Row, StaticVectors, read_rows
 from replication.sources.readers import NOUNS
 from replication.sources.registry import load_registry
-from replication.sources.rows import Row, StaticVectors
 
 
 def test_prepare_sentences_and_read_them_back(tmp_path: Path) -> None:

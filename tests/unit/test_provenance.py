@@ -331,14 +331,14 @@ def test_changed_infrastructure_is_no_finding(run: Path, project: Path, tmp_path
     checkout = copy_checkout(tmp_path / "checkout")
     with (checkout / "replication/job.py").open("a") as stream:
         stream.write("EDITED = True\n")
-    (checkout / "replication/locks.py").unlink()
+    (checkout / "replication/resources.py").unlink()
     edited = Checkout(checkout)
     assert {f.state for f in verify_all(run, edited)} == {"intact"}
-    assert edited.changed_infrastructure == {"replication/job.py": 2, "replication/locks.py": 2}
+    assert edited.changed_infrastructure == {"replication/job.py": 2, "replication/resources.py": 2}
     append_run(run / "results", checkout, [checkout / "config.yaml"], {})
     output = audit("verify", "--all", "--project", checkout, code=1)
     assert "infrastructure changed since: replication/job.py (2 files)" in output
-    assert "infrastructure changed since: replication/locks.py (2 files)" in output
+    assert "infrastructure changed since: replication/resources.py (2 files)" in output
     assert "2 stale" in output  # the notes are no results of the configured study
     assert "replication/job.py" not in [f.path for f in verify_all(run, edited)]
 

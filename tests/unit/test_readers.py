@@ -13,11 +13,17 @@ import pytest
 
 from isotropy.errors import IsotropyError
 from replication.sources import formats
-from replication.sources.formats import label_names, read_rows, read_vectors
+from replication.sources.formats import (
+    Row,
+    content_sha256,
+    label_names,
+    read_rows,
+    read_vectors,
+    verify_rows,
+)
 from replication.sources.own.texts import READERS as USER_READERS
 from replication.sources.readers import READERS, murmur64
 from replication.sources.registry import load_registry
-from replication.sources.rows import Row, content_sha256, verify_rows
 from replication.sources.spec import Content
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from replication.sources.fetch import FetchSpec, fetch
-from replication.sources.registry import load_registry
-from replication.sources.sizes import ModelSize, TextsSize, VectorsSize
+from replication.sources.registry import ModelSize, TextsSize, VectorsSize, load_registry
 
 # The digest of the weights is known, but not that of every file.
 UNPINNED_MODELS = (

@@ -23,8 +23,8 @@ from isotropy.errors import IsotropyError
 from isotropy.models.encoder import Encoder
 from isotropy.transforms import ClusterBasedEnhancement
 from replication.embed.layers import TOKENS, layer_file
-from replication.finetune.batch_enhancement import BatchClustering
 from replication.finetune.measure import _random_batches
+from replication.finetune.model import BatchClustering
 from replication.finetune.spec import Method
 from replication.papers.rajaee2021.tables import PAIRS
 from replication.prepare.datasets import prepare_sentences, reparse_with_quotes
@@ -49,9 +49,8 @@ from replication.similarity.spec import (
     TuningSpec,
 )
 from replication.similarity.token_cloud import SentenceCloud, token_cloud, word_cloud
-from replication.sources.formats import read_rows
+from replication.sources.formats import Row, StaticVectors, read_rows, verify_rows
 from replication.sources.registry import load_registry
-from replication.sources.rows import Row, StaticVectors, verify_rows
 
 AUTHORS = Clusterer(init="random", max_iter=9, tol=0)
 CONVERGED = Clusterer(init="k-means++", max_iter=300, tol=1e-4)

@@ -18,7 +18,6 @@ from isotropy.errors import IsotropyError
 from replication.cli import app
 from replication.cli.common import study_plan
 from replication.job import Job
-from replication.locks import is_locked, lock_file
 from replication.plan.costs import CostModel, read_rates
 from replication.plan.progress import WorkProgress
 from replication.plan.status import (
@@ -33,6 +32,7 @@ from replication.plan.status import (
 from replication.prepare.spec import SentencesSpec
 from replication.provenance.code import Codebase
 from replication.provenance.ledger import append_run
+from replication.resources import is_locked, lock_file
 from tests.unit.jobs import Named, snakemake_object
 
 DATASETS = ("polarity", "polarity-train", "polarity-part", "polarity-validation", "simlex999")

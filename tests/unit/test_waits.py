@@ -17,7 +17,7 @@ from isotropy.device import to_device
 from isotropy.losses import CosRegLoss, IStarLoss
 from isotropy.metrics import isoscore_star, moving, silhouettes
 from isotropy.metrics.moving import interpolated_silhouettes
-from isotropy.models.attention import NAME, avoid_reading_masks
+from isotropy.models.loading import NAME, avoid_reading_masks
 from replication.finetune import train
 from replication.finetune.data import collate
 from replication.finetune.spec import Method

@@ -160,7 +160,7 @@ def test_jobs_take_turns_on_a_gpu(smoke_copy: Workflow) -> None:
     devices = smoke_copy.folder / "dev"
     devices.mkdir()
     (devices / "nvidia0").touch()
-    module = smoke_copy.folder / "replication/gpus.py"
+    module = smoke_copy.folder / "replication/resources.py"
     module.write_text(module.read_text().replace('Path("/dev")', f"Path({str(devices)!r})"))
     (smoke_copy.folder / "turns.yaml").write_text("compute: {jobs_per_gpu: 1}\n")
     stems = sorted(stems_made_by(smoke_copy.folder, "optimize_embeddings"))[:3]

@@ -15,8 +15,7 @@ import pandas as pd
 
 from replication.geometry.spec import LayerFacts, VectorsFacts
 from replication.papers.declare import table
-from replication.tables.published import printed
-from replication.tables.runs import deviate, long_table
+from replication.tables.runs import deviate, long_table, printed
 
 LayerRuns = Sequence[tuple[LayerFacts, pd.DataFrame]]
 """Facts about each layer, and one of its tables."""

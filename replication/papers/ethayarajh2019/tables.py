@@ -14,8 +14,7 @@ from replication.geometry.spec import ContextsFacts, StaticWordsFacts
 from replication.papers.declare import table
 from replication.tables.bootstrap import percentiles, spearman_draws, spearman_influences, widen
 from replication.tables.items import Z
-from replication.tables.published import printed
-from replication.tables.runs import deviate, long_table
+from replication.tables.runs import deviate, long_table, printed
 
 LayerRuns = Sequence[tuple[ContextsFacts, pd.DataFrame]]
 """Facts about each layer, and one of its tables."""

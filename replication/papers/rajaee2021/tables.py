@@ -38,8 +38,7 @@ from replication.tables.bootstrap import (
     widen,
 )
 from replication.tables.items import SEEDS_AND_ITEMS, interval, rows_have_learned
-from replication.tables.published import printed
-from replication.tables.runs import deviate, fields, long_table
+from replication.tables.runs import deviate, fields, long_table, printed
 
 MeasuredRuns = Sequence[tuple[SimilarityFacts, pd.DataFrame]]
 """Facts about each data set in each layer, and a row per method and run, or per token."""

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from isotropy.errors import IsotropyError, format_value
 from isotropy.read.table_text import class_name
 from isotropy.read.text_files import Column, read_texts, read_values
-from replication.sources.formats import read_rows
+from replication.sources.formats import Row, content_sha256, read_rows, verify_rows
 from replication.sources.own.hub import Repository
 from replication.sources.own.models import NewEntry
-from replication.sources.rows import Row, content_sha256, verify_rows
 from replication.sources.spec import Content
 
 READERS = {
