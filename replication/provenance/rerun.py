@@ -18,9 +18,10 @@ import numpy as np
 
 from isotropy.errors import IsotropyError
 from isotropy.files import sha256_file, write_json
+from replication.provenance.array_difference import TOLERANCE, largest_differences
 from replication.provenance.checkout import ExpectedResults
 from replication.provenance.code import Codebase
-from replication.provenance.compare import TOLERANCE, changed_names, largest_differences
+from replication.provenance.compare import changed_names
 from replication.provenance.graph import RecordGraph, stem_of
 from replication.provenance.identity import digests
 from replication.provenance.record import Record, read_record

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from replication.provenance.compare import TOLERANCE, largest_differences
+from replication.provenance.array_difference import TOLERANCE, largest_differences
 
 ANY = math.inf  # not compared
 PRESENT = sys.float_info.max  # any number where the other run has one
@@ -25,7 +25,7 @@ PRESENT = sys.float_info.max  # any number where the other run has one
 
 class Rule(NamedTuple):
     """The tolerance of some columns: patterns of whole names, and the largest relative deviation,
-    as `replication.provenance.compare` defines it."""
+    as `replication.provenance.array_difference` defines it."""
 
     tables: str
     columns: str

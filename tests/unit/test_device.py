@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from replication import locks as gpus
+from replication import resources
 
 LOCKING_PROGRAM = """
 import sys, time
@@ -55,9 +55,9 @@ def test_processes_take_the_least_used_gpu(tmp_path: Path) -> None:
 def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("nvidia0", "nvidia1", "nvidia-uvm", "nvidiactl", "null"):
         (tmp_path / name).touch()
-    monkeypatch.setattr(gpus, "DEVICES", tmp_path)
+    monkeypatch.setattr(resources, "DEVICES", tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert gpus.count_gpus() == 2
+    assert resources.count_gpus() == 2
     for visible, n in (
         ("", 0),
         ("-1", 0),
@@ -67,4 +67,4 @@ def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.Monk
         ("GPU-a,GPU-b,GPU-c", 2),
     ):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        assert gpus.count_gpus() == n
+        assert resources.count_gpus() == n

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.provenance.code import rule_digest, rule_text, tree_digest
+from replication.provenance.syntax import rule_digest, rule_text, tree_digest
 
 EQUIVALENT = {
     "comments": ("x = 1\n", "# why\nx = 1  # how\n"),
@@ -162,7 +162,7 @@ def test_other_versions_of_python_agree(version: str, project: Path) -> None:
         "sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
         "import ast\n"
-        "from replication.provenance.code import rule_digest, rule_text, tree_digest\n"
+        "from replication.provenance.syntax import rule_digest, rule_text, tree_digest\n"
         f"for name in {names!r}:\n"
         "    print(tree_digest(ast.parse(Path(name).read_bytes())))\n"
         "for path in sorted(Path('rules').glob('*.smk')):\n"

@@ -12,7 +12,7 @@ import scipy
 
 from replication.optimize.spec import TrajectoryFacts
 from replication.papers.declare import table
-from replication.tables.runs import fields
+from replication.tables.runs import fields, printed
 
 Trajectories = Sequence[tuple[TrajectoryFacts, pd.DataFrame]]
 """Facts about each trajectory, and its rows."""
@@ -26,6 +26,7 @@ NESTED_DIMENSIONS = (2, 20)
 SPREADS = (0.0, 0.03, 0.5)
 POINTS_PER_CLUSTER = 10  # per cluster
 MIN_SCORE = 0.9  # with IsoScore and silhouette above this, a cloud is isotropic and clustered
+COUNTS = ("n_items", "n_params", "n_vectors")
 # The paper's names
 ENCODERS = {
     "all-MiniLM-L6-v2": "miniLM",
@@ -49,12 +50,9 @@ def table1(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for setup in dict.fromkeys(run.setup for run, _ in runs):
         run = next(r for r, _ in runs if r.setup == setup)
-        printed = _published_numbers(published, run.dataset, run.model)
-        row = fields(run, "setup", "dataset", "model", "data", "embedding", "status", "deviations")
-        for name in ("n_items", "n_params"):
-            row |= {name: getattr(run, name), f"published_{name}": printed["value"].get(name)}
-        rows.append(row | fields(run, "n_vectors", "dim", "n_labels", "n_classes", "bias"))
-    return pd.DataFrame(rows).astype({"published_n_items": "Int64", "published_n_params": "Int64"})
+        about = ("setup", "dataset", "model", "data", "embedding", "status", "deviations")
+        rows.append(fields(run, *about, *COUNTS, "dim", "n_labels", "n_classes", "bias"))
+    return _beside_published_counts(pd.DataFrame(rows), published)
 
 
 @table(
@@ -106,19 +104,19 @@ def correlations(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         setup_rows.insert(0, "setup", setup)
         setup_rows["updates"] = group["step"].max()
         setup_rows["error_bound"] = group["error_bound"].max()
-        printed = _published_numbers(published, group["dataset"].iloc[0], group["model"].iloc[0])
-        mean = setup_rows["seed"] == "mean"
-        setup_rows["published_pearson_r"] = np.where(
-            mean, printed["value"].get("pearson_r", np.nan), np.nan
-        )
-        setup_rows["published_spearman_below"] = np.where(
-            mean, printed["value"].get("spearman_rho_upper_bound", np.nan), np.nan
-        )
-        setup_rows["published_source_note"] = np.where(
-            mean, printed["source_note"].get("pearson_r", "nothing published"), ""
-        )
         rows.append(setup_rows)
-    return pd.concat(rows, ignore_index=True)
+    result = pd.concat(rows, ignore_index=True)
+    keys = {name: result[name] for name in ("dataset", "model")}
+    mean, notes = result["seed"] == "mean", published.assign(value=published["source_note"])
+    return result.assign(
+        published_pearson_r=printed(result, published, quantity="pearson_r", **keys).where(mean),
+        published_spearman_below=printed(
+            result, published, quantity="spearman_rho_upper_bound", **keys
+        ).where(mean),
+        published_source_note=printed(result, notes, quantity="pearson_r", **keys)
+        .fillna("nothing published")
+        .where(mean, ""),
+    )
 
 
 @table(
@@ -165,22 +163,14 @@ def table2(runs: Trajectories, published: pd.DataFrame) -> pd.DataFrame:
     done = {(run.dataset, run.model): run for run, _ in runs}
     rows = []
     for task, model in _cells(published, done):
-        run, printed = done.get((task, model)), _published_numbers(published, task, model)
-        rows.append(
-            {
-                "task": task,
-                "encoder": ENCODERS.get(model, model),
-                "status": NOT_ATTEMPTED if run is None else run.status,
-                "deviations": "" if run is None else run.deviations,
-                "n_items": None if run is None else run.n_items,
-                "published_n_items": printed["value"].get("n_items"),
-                "n_params": None if run is None else run.n_params,
-                "published_n_params": printed["value"].get("n_params"),
-                "n_vectors": None if run is None else run.n_vectors,
-            }
-        )
-    numbers = ["n_items", "published_n_items", "n_params", "published_n_params", "n_vectors"]
-    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "Int64"))
+        absent: dict[str, object] = {"status": NOT_ATTEMPTED, "deviations": ""}
+        names = (*absent, *COUNTS)
+        counts = absent if (run := done.get((task, model))) is None else fields(run, *names)
+        rows.append({"dataset": task, "model": model} | dict.fromkeys(names) | counts)
+    cells = pd.DataFrame(rows).astype(dict.fromkeys(COUNTS, "Int64"))
+    table = _beside_published_counts(cells, published)
+    table["model"] = table["model"].replace(ENCODERS)
+    return table.rename(columns={"dataset": "task", "model": "encoder"})
 
 
 @table(
@@ -242,28 +232,29 @@ def sensitivity(
     published one.
     """
     rows: list[dict[str, object]] = []
-    for base, group in variants.groupby("base", sort=False):
-        printed = _published_numbers(published, group["dataset"].iloc[0], group["model"].iloc[0])
-        published_r = printed["value"].get("pearson_r", np.nan)
+    groups = variants.groupby("base", sort=False)
+    for base, group in groups:
         baseline = main[(main["setup"] == base) & main["seed"].isin(group["seed"].unique())].assign(
             variant="as configured"
         )
-        first = len(rows)
         for variant, steps in pd.concat([baseline, group]).groupby("variant", sort=False):
             values = pd.DataFrame([_correlate(s) for _, s in steps.groupby("seed")])
-            rows.append(_trend(str(base), str(variant), steps, values, published_r))
+            rows.append(_trend(str(base), str(variant), steps, values))
             if variant == "as configured":
                 rest = values.drop(columns=["pearson_r", "spearman_rho"])
                 without = rest.rename(columns=lambda c: c.removesuffix("_without_step_0"))
-                rows.append(
-                    _trend(
-                        str(base), "without step 0", steps[steps["step"] > 0], without, published_r
-                    )
-                )
-        for row in rows[first:]:
-            row["published_source_note"] = printed["source_note"].get("pearson_r", "")
-            row["changes_the_trend"] = row["trend"] != rows[first]["trend"]
-    return pd.DataFrame(rows)
+                later = steps[steps["step"] > 0]
+                rows.append(_trend(str(base), "without step 0", later, without))
+    table = pd.DataFrame(rows)
+    keys = {name: table["setup"].map(groups[name].first()) for name in ("dataset", "model")}
+    published_r = printed(table, published, quantity="pearson_r", **keys)
+    notes, trends = published.assign(value=published["source_note"]), table["trend"]
+    return table.assign(
+        published_pearson_r=published_r,
+        difference_from_published=table["pearson_r"] - published_r,
+        published_source_note=printed(table, notes, quantity="pearson_r", **keys).fillna(""),
+        changes_the_trend=trends != trends.groupby(table["setup"]).transform("first"),
+    )
 
 
 @table(
@@ -455,9 +446,7 @@ def controls(runs: Trajectories) -> pd.DataFrame:
     )
 
 
-def _trend(
-    base: str, variant: str, steps: pd.DataFrame, values: pd.DataFrame, published: float
-) -> dict[str, object]:
+def _trend(base: str, variant: str, steps: pd.DataFrame, values: pd.DataFrame) -> dict[str, object]:
     mean = values.mean()
     first_and_last = steps.groupby("step")[list(SCORES)].mean().iloc[[0, -1]]
     falls = first_and_last["isoscore"].iloc[1] < first_and_last["isoscore"].iloc[0]
@@ -473,26 +462,26 @@ def _trend(
         "isoscore_change": first_and_last["isoscore"].diff().iloc[1],
         "silhouette_change": first_and_last["silhouette"].diff().iloc[1],
         "trend": "holds" if falls and rises and mean["pearson_r"] < 0 else "does not hold",
-        "published_pearson_r": published,
-        "difference_from_published": mean["pearson_r"] - published,
     }
 
 
 def _cells(published: pd.DataFrame, done: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Pairs of task and encoder: the paper's, encoder by encoder, then others of the study."""
-    printed = published[published["locator"] == "Table 2"]
+    numbers = published[published["locator"] == "Table 2"]
     paper_cells = sorted(
-        set(zip(printed["dataset"], printed["model"], strict=True)),
+        set(zip(numbers["dataset"], numbers["model"], strict=True)),
         key=lambda c: (list(ENCODERS).index(c[1]), c[0]),
     )
     return [*paper_cells, *(cell for cell in done if cell not in paper_cells)]
 
 
-def _published_numbers(published: pd.DataFrame, dataset: str, model: str) -> pd.DataFrame:
-    """Published numbers of a data set and model, by quantity; empty where the paper has none."""
-    return published[(published["dataset"] == dataset) & (published["model"] == model)].set_index(
-        "quantity"
-    )
+def _beside_published_counts(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Insert the published numbers of items and parameters, each after ours."""
+    keys = {name: table[name] for name in ("dataset", "model")}
+    for name in ("n_items", "n_params"):
+        numbers = printed(table, published, quantity=name, **keys).astype("Int64")
+        table.insert(list(table.columns).index(name) + 1, f"published_{name}", numbers)
+    return table
 
 
 def _correlate(steps: pd.DataFrame) -> dict[str, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -281,8 +282,6 @@ def finetuning(
         for setup in dict.fromkeys(_finetuning_setup(run) for run, _ in fine_tuned)
     }
     last = cls_layers[cls_layers["layer"] == cls_layers.groupby("setup")["layer"].transform("max")]
-    numbers = published[published["locator"] == "slides, fine-tuning"]
-    printed_values = numbers.set_index(["dataset", "model", "quantity"])["value"].to_dict()
     none = last[last["method"] == "none"]
     learned = {str(s): rows_have_learned(group) for s, group in none.groupby("setup")}
     too_short = {
@@ -293,23 +292,27 @@ def finetuning(
     for (setup, seed), group in last.groupby(["setup", "seed"], sort=False):
         rows_by_method = group.set_index("method")
         facts = group.iloc[0][_FINETUNING_FACTS].to_dict()
-        key = (facts["task"], facts["embedding"])
-        printed_accuracy = printed_values if facts["metric"] == "accuracy" else {}
         row = {"setup": setup, **facts, "seed": str(seed), "learned": learned[str(setup)]}
         row["too_short"] = too_short[str(setup)]
         for method in ("none", "cluster"):
             method_row = rows_by_method.loc[method]
             row |= {f"{method}_{n}": method_row[n] for n in ("performance", "log10_isotropy")}
-            accuracy = printed_accuracy.get((*key, f"{method}_accuracy"), math.nan)
-            isotropy = _log10([printed_values.get((*key, f"{method}_isotropy"), math.nan)])[0]
-            row[f"{method}_published"] = accuracy
-            row[f"{method}_published_log10_isotropy"] = isotropy
+            row |= dict.fromkeys((f"{method}_published", f"{method}_published_log10_isotropy"))
         row["none_mean_norm"] = rows_by_method.loc["none", "mean_norm"]
         row["performance_change"] = row["cluster_performance"] - row["none_performance"]
         row["performance_change_items_error"] = errors[str(setup)]
         row["isotropy_change"] = row["cluster_log10_isotropy"] - row["none_log10_isotropy"]
         rows.append(row)
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    of_slides = partial(_printed, table.assign(dataset=table["task"]), published)
+    for method in ("none", "cluster"):
+        accuracy, isotropy = (
+            of_slides(pd.Series(f"{method}_{name}", table.index), "slides, fine-tuning")
+            for name in ("accuracy", "isotropy")
+        )
+        table[f"{method}_published"] = accuracy.where(table["metric"] == "accuracy")
+        table[f"{method}_published_log10_isotropy"] = _log10(isotropy)
+    return table
 
 
 def _with_setup(run: SimilarityFacts) -> dict[str, object]:
