@@ -16,7 +16,7 @@ import torch
 from isotropy.errors import IsotropyError, first_line, missing_package
 from isotropy.measurement.differences import Measured, differences, is_result
 from isotropy.measurement.output import to_frame
-from isotropy.measurement.run import GROUPS, Request, Result, run
+from isotropy.measurement.run import GROUPS, Measurement, Request, run
 from isotropy.metrics.validation import as_array
 from isotropy.read.clouds import PointCloud, cloud_from_array, require_matrix
 
@@ -139,7 +139,9 @@ def _without_folder(text: str, work: Path) -> str:
     return re.sub(rf"{re.escape(str(work))}/(?:[ab]/)?([\w-]+)(?:\.\w+)?", r"\1", text)
 
 
-def _measure(x: Any, options: dict[str, Any], work: Path, *, keep_effects: bool = False) -> Result:
+def _measure(
+    x: Any, options: dict[str, Any], work: Path, *, keep_effects: bool = False
+) -> Measurement:
     unknown = set(options) - set(Request._fields) | {"inputs", "save_transform"} & set(options)
     if unknown:
         raise IsotropyError(f"measure has no option {min(unknown)!r}")
@@ -243,7 +245,7 @@ def _clouds(x: Any) -> dict[str, PointCloud]:
     }
 
 
-def _to_frame(result: Result, work: Path) -> pd.DataFrame:
+def _to_frame(result: Measurement, work: Path) -> pd.DataFrame:
     """The rows of a result; notes and facts of the models are attributes."""
     frame = to_frame(result.rows)
     frame["input"] = [_without_folder(name, work) for name in frame["input"]]

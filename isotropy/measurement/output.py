@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from isotropy.measurement.run import Result
+    from isotropy.measurement.run import Measurement
 
 Row = Mapping[str, Any]
 RECORD_VERSION = 1
@@ -31,7 +31,7 @@ FACTS = (*KEYS, "columns", "transform")
 """Columns that are not scores."""
 
 
-def show(result: Result, *, as_json: bool) -> None:
+def show(result: Measurement, *, as_json: bool) -> None:
     """Print a table and notes, or JSON."""
     if as_json:
         sys.stdout.write(to_json(result))
@@ -39,7 +39,7 @@ def show(result: Result, *, as_json: bool) -> None:
         print_table(result.rows, result.notes)
 
 
-def write(result: Result, *, csv: Path | None, parquet: Path | None) -> None:
+def write(result: Measurement, *, csv: Path | None, parquet: Path | None) -> None:
     """Write the rows to the files that are asked for."""
     if csv:
         write_csv(csv, result.rows)
@@ -112,7 +112,7 @@ def _format_value(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and value >= 10_000 else str(value)
 
 
-def to_json(result: Result) -> str:
+def to_json(result: Measurement) -> str:
     """Rows with all digits, and notes; NaN is null."""
     names = columns(result.rows)
     rows = [{name: _finite_or_none(row.get(name)) for name in names} for row in result.rows]
@@ -159,7 +159,7 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, "utf8")
 
 
-def write_record(path: Path, options: Mapping[str, Any], result: Result) -> None:
+def write_record(path: Path, options: Mapping[str, Any], result: Measurement) -> None:
     """Write the record of a measurement: arguments, digests of the inputs, environment, and rows.
 
     Args:

@@ -54,7 +54,7 @@ class Request(NamedTuple):
     device: str = "auto"
 
 
-class Result(NamedTuple):
+class Measurement(NamedTuple):
     """The result of a measurement.
 
     Attributes:
@@ -96,7 +96,7 @@ def print_metrics() -> None:
         console.print(f"{name:26}{metric.summary}{needs}", markup=False, soft_wrap=True)
 
 
-def run(request: Request, work: Path, *, keep_effects: bool = False) -> Result:
+def run(request: Request, work: Path, *, keep_effects: bool = False) -> Measurement:
     """Measure all inputs.
 
     Args:
@@ -134,7 +134,7 @@ def run(request: Request, work: Path, *, keep_effects: bool = False) -> Result:
         notes += [
             _prefix_layers(note, layers, len(opened.clouds)) for note, layers in note_layers.items()
         ]
-    return Result(rows, list(dict.fromkeys(notes)), list(dict.fromkeys(read)), models, effects)
+    return Measurement(rows, list(dict.fromkeys(notes)), list(dict.fromkeys(read)), models, effects)
 
 
 def _prefix_layers(note: str, layers: list[str], n: int) -> str:
@@ -234,11 +234,11 @@ def _group_rows(
 def _open_file(path: Path, layers: list[str] | None, request: Request, work: Path) -> _Opened:
     """Open a file: its clouds, and the groups of their rows, whose columns are no dimensions."""
     sources = {name: _group_source(request, name, path, None) for name in GROUPS}
-    own = [
+    not_dimensions = frozenset(
         source.field or name
         for name, source in sources.items()
         if source is not None and source.path.samefile(path)
-    ]
+    )
     columns = None
     if request.columns is not None:
         columns = [name.strip() for name in request.columns.split(",") if name.strip()]
@@ -247,7 +247,7 @@ def _open_file(path: Path, layers: list[str] | None, request: Request, work: Pat
     separator = "\t" if request.separator == r"\t" else request.separator
     if separator not in (None, *SEPARATORS):
         raise IsotropyError(rf"--separator: expected ',', ';' or '\t', got {separator!r}")
-    open_clouds = partial(open_file, path, layers, work, columns, frozenset(own), separator)
+    open_clouds = partial(open_file, path, layers, work, columns, not_dimensions, separator)
     return _group_rows(open_clouds, sources, [path])
 
 

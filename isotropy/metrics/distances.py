@@ -296,26 +296,26 @@ def add_sums_from_parts(
 
 
 @_compiled
-def _min_over_other_classes(row: np.ndarray, counts: np.ndarray, own_class: int) -> Any:
+def _min_over_other_classes(row: np.ndarray, counts: np.ndarray, point_class: int) -> Any:
     """Return the smallest row / counts, both of shape (K,), over the other classes."""
-    own_value, row[own_class] = row[own_class], np.finfo(row.dtype).max
+    value_of_class, row[point_class] = row[point_class], np.finfo(row.dtype).max
     best = row[0] / counts[0]
     for c in range(len(counts)):
         best = min(best, row[c] / counts[c])
-    row[own_class] = own_value
+    row[point_class] = value_of_class
     return best
 
 
 @_compiled
 def min_mean_of_other_classes(
-    sums: np.ndarray, counts: np.ndarray, own_classes: np.ndarray
+    sums: np.ndarray, counts: np.ndarray, point_classes: np.ndarray
 ) -> np.ndarray:
     """Return for each row of sums, shape (m, K), the smallest sums / counts over the classes other
-    than its own class, given in `own_classes`.
+    than its class, given in `point_classes`.
     """
     minima = np.empty(len(sums))
     for i in range(len(sums)):
-        minima[i] = _min_over_other_classes(sums[i], counts, own_classes[i])
+        minima[i] = _min_over_other_classes(sums[i], counts, point_classes[i])
     return minima
 
 
@@ -324,7 +324,7 @@ def add_silhouettes(
     sums: np.ndarray,
     weights: np.ndarray,
     sizes: np.ndarray,
-    own_classes: np.ndarray,
+    point_classes: np.ndarray,
     first: int,
     totals: np.ndarray,
 ) -> None:
@@ -336,13 +336,13 @@ def add_silhouettes(
             finite.
         weights: weights of the nodes, shape (t, q).
         sizes: sizes of the classes, shape (K,).
-        own_classes: class codes of the m points, shape (m,).
+        point_classes: class codes of the m points, shape (m,).
         first: index of the first of the m points.
         totals: shape (t,); the silhouettes are added to it.
     """
     q, _, k = sums.shape
     interpolated = np.empty(k)
-    for i in range(len(own_classes)):
+    for i in range(len(point_classes)):
         for t in range(len(weights)):
             interpolated[:] = 0
             for node in range(0, q - 2, 3):  # three at once: fewer passes over the output
@@ -358,17 +358,17 @@ def add_silhouettes(
                 w0, s0 = weights[t, node], sums[node, first + i]
                 for c in range(k):
                     interpolated[c] += w0 * s0[c]
-            totals[t] += _silhouette(interpolated, sizes, own_classes[i])
+            totals[t] += _silhouette(interpolated, sizes, point_classes[i])
 
 
 @_compiled
-def _silhouette(sums: np.ndarray, sizes: np.ndarray, own_class: int) -> float:
+def _silhouette(sums: np.ndarray, sizes: np.ndarray, point_class: int) -> float:
     """Silhouette of a point from its sums of distances; 0 in a class of one point, and for 0/0."""
-    if sizes[own_class] <= 1:
+    if sizes[point_class] <= 1:
         return 0.0
     cohesion, separation = (
-        sums[own_class] / (sizes[own_class] - 1),
-        _min_over_other_classes(sums, sizes, own_class),
+        sums[point_class] / (sizes[point_class] - 1),
+        _min_over_other_classes(sums, sizes, point_class),
     )
     larger = max(cohesion, separation)
     return (separation - cohesion) / larger if larger != 0 else 0.0

@@ -110,7 +110,7 @@ class _InitialCenters:
         return centers_by_k
 
 
-class _Run:
+class _KMeansRun:
     """One run of k-means: its centres, labels, and the sums and sizes of its clusters."""
 
     def __init__(self, start: np.ndarray, n: int) -> None:
@@ -177,10 +177,10 @@ def lloyd(
     """
     total = float(np.einsum("ij,ij->", X, X, dtype=np.float64))
     max_move = tol * total / X.size
-    active = runs = [_Run(start, len(X)) for start in starts]
+    active = runs = [_KMeansRun(start, len(X)) for start in starts]
     with worker_threads() as pool:
 
-        def assign(assigned_runs: list[_Run]) -> list[int]:
+        def assign(assigned_runs: list[_KMeansRun]) -> list[int]:
             """Assign points to nearest centres; return how many labels of each run changed."""
             centers = np.concatenate([run.centers for run in assigned_runs]).astype(X.dtype)
             ends = np.cumsum([len(run.centers) for run in assigned_runs])

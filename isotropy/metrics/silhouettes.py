@@ -488,19 +488,19 @@ def scores_from_sums(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tens
     overwritten on a GPU or without numba.
     """
     if has_kernels(sums):  # in one pass over the sums
-        own_classes, sizes = codes.numpy(), counts.numpy().astype(np.float64)
-        separation = torch.from_numpy(min_mean_of_other_classes(sums.numpy(), sizes, own_classes))
-        within = sums.numpy()[np.arange(len(sums)), own_classes].astype(np.float64)
-        cohesion = torch.from_numpy(within / np.maximum(sizes[own_classes] - 1, 1))
+        point_classes, sizes = codes.numpy(), counts.numpy().astype(np.float64)
+        separation = torch.from_numpy(min_mean_of_other_classes(sums.numpy(), sizes, point_classes))
+        within = sums.numpy()[np.arange(len(sums)), point_classes].astype(np.float64)
+        cohesion = torch.from_numpy(within / np.maximum(sizes[point_classes] - 1, 1))
         return _silhouette_ratio(cohesion, separation, counts[codes])
     return _scores_by_torch(sums, codes, counts)
 
 
 def _scores_by_torch(sums: torch.Tensor, codes: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """Compute `scores_from_sums` in plain torch, on any device."""
-    own_column = codes[:, None]
-    cohesion = sums.gather(1, own_column)[:, 0] / (counts[codes] - 1).clamp(min=1)
-    separation = sums.div_(counts).scatter_(1, own_column, torch.inf).amin(dim=1)
+    class_column = codes[:, None]
+    cohesion = sums.gather(1, class_column)[:, 0] / (counts[codes] - 1).clamp(min=1)
+    separation = sums.div_(counts).scatter_(1, class_column, torch.inf).amin(dim=1)
     return _silhouette_ratio(cohesion, separation, counts[codes])
 
 

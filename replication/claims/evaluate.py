@@ -20,7 +20,7 @@ from scipy import stats
 
 from replication.claims import estimate as estimates
 from replication.claims.estimate import Estimate, deviation
-from replication.claims.judge import MIN_RUNS_WITHOUT_FAILURE, Verdict, count_apart, edges
+from replication.claims.judge import MIN_RUNS_WITHOUT_FAILURE, Verdict, count_outliers, edges
 from replication.claims.spec import ALPHA, Beyond, Claim, Equals, Quantity, Statement
 from replication.claims.statements import Case, judge_cases, judge_statement
 from replication.tables.bootstrap import RESAMPLES
@@ -72,7 +72,7 @@ SCHEMA = {
     "unit": "str",
     "n_units": "Int64",
     "runs": "str",
-    "n_apart": "Int64",
+    "n_outliers": "Int64",
     "interval_method": "str",
     "p": "float64",
     "needed": "Int64",
@@ -103,8 +103,8 @@ SCHEMA = {
   their number and in how many it holds and fails; empty without stand-ins.
 - `side`: `above` or `below` a `bound`, or `within` the `tolerance` of `published`.
 - `low`, `high`: 95 % interval over the `unit`s, or over seeds and items, by `interval_method`.
-- `runs`: the value of each run, in rising order, separated by spaces; `n_apart`: how many of them
-  are apart from the others (`replication.claims.judge.count_apart`).
+- `runs`: the value of each run, in rising order, separated by spaces; `n_outliers`: how many of
+  them are apart from the others (`replication.claims.judge.count_outliers`).
 - `p`: two-sided p-value, adjusted for the number of cases of the statement.
 - `needed`: number of fresh units that would decide an undecided claim.
 - `deviations`: reasons why it is a stand-in.
@@ -518,7 +518,7 @@ def _case_columns(case: Case) -> dict[str, Any]:
     )
     if case.claim.unit == "seeds" and len(values := case.estimate.values) > 1:
         columns["runs"] = " ".join(f"{value:.6g}" for value in np.sort(values))
-        columns["n_apart"] = count_apart(values)
+        columns["n_outliers"] = count_outliers(values)
     if case.verdict.word == "undecided":
         columns["needed"] = _units_needed(case)
     return columns

@@ -97,15 +97,15 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
             alone = "holds" if _judge_point(claim, estimate).word == "reproduced" else "fails"
             reason = f"{alone} by itself; adjusted for the number of cases, {reason}"
         return Verdict("undecided", reason=reason)
-    if claim.unit == "seeds" and (n_apart := count_apart(estimate.values)):
+    if claim.unit == "seeds" and (n_outliers := count_outliers(estimate.values)):
         sides = [tuple(value > edge for edge in edges(claim)) for value in estimate.values]
         if len(set(sides)) > 1:
-            groups = f"{len(sides) - n_apart} and {n_apart}"
+            groups = f"{len(sides) - n_outliers} and {n_outliers}"
             return Verdict("undecided", reason=f"runs fall into two groups, of {groups}")
     return _judge_point(claim, estimate)
 
 
-def count_apart(values: np.ndarray) -> int:
+def count_outliers(values: np.ndarray) -> int:
     """Count the runs that are apart from the others, such as fine-tuning that collapsed; of fewer
     than five runs that cannot be told.
 

@@ -17,7 +17,7 @@ COLUMNS = (
     *("n_judged", "n_holding", "n_failing", "n_missing", "failure_bound", "status", "ours"),
     *("stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"),
     *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
-    *("unit", "n_units", "n_apart", "source_note", "table", "column", "record", "cases"),
+    *("unit", "n_units", "n_outliers", "source_note", "table", "column", "record", "cases"),
 )
 COLUMN_TYPES = {name: SCHEMA.get(name, "str") for name in COLUMNS}
 """Columns of the scorecard, with their types: those of the table of verdicts, and

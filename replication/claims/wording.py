@@ -37,7 +37,7 @@ def explanation(row: Mapping[str, Any]) -> str:
     is_shown = judged in ("deviates", "contradicted")
     reason = " ".join(filter(None, [row["reason"], row["missing_case"]]))
     parts = [judged_and_amount if is_shown else "", reason, _counts(row)]
-    parts += [_share_that_may_fail(row), _runs_apart(row), _on_stand_ins(row)]
+    parts += [_share_that_may_fail(row), _outlying_runs(row), _on_stand_ins(row)]
     return "; ".join(filter(None, parts))
 
 
@@ -48,11 +48,11 @@ def _share_that_may_fail(row: Mapping[str, Any]) -> str:
     return f"at most {row['failure_bound']:.0%} of runs fail"
 
 
-def _runs_apart(row: Mapping[str, Any]) -> str:
+def _outlying_runs(row: Mapping[str, Any]) -> str:
     """Return how many runs are apart from the others; empty if none is."""
-    if pd.isna(row["n_apart"]) or row["n_apart"] == 0:
+    if pd.isna(row["n_outliers"]) or row["n_outliers"] == 0:
         return ""
-    return f"{int(row['n_apart'])} of {int(row['n_units'])} runs apart from the others"
+    return f"{int(row['n_outliers'])} of {int(row['n_units'])} runs apart from the others"
 
 
 def _on_stand_ins(row: Mapping[str, Any]) -> str:

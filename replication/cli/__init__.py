@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from replication.plan.costs import CostModel, Rates, Total
-    from replication.plan.status import Result
+    from replication.plan.status import ResultState
 
 
 app.add_typer(audit_app, name="audit")
@@ -86,7 +86,7 @@ def _print_origin(
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
-def _survey(root: Path, costs: CostModel, project: Path) -> list[Result]:
+def _survey(root: Path, costs: CostModel, project: Path) -> list[ResultState]:
     """The state of each result of a study in a folder; none if it has no results at all."""
     from replication.plan.status import expected_results, survey
     from replication.provenance.code import Codebase
@@ -96,7 +96,7 @@ def _survey(root: Path, costs: CostModel, project: Path) -> list[Result]:
     return survey(root, expected_results(costs), Codebase(project))
 
 
-def _measured_scale(results: list[Result], root: Path) -> dict[tuple[str, bool], float]:
+def _measured_scale(results: list[ResultState], root: Path) -> dict[tuple[str, bool], float]:
     """Factors on the estimates of jobs by stage, from the finished jobs of a folder."""
     from replication.plan.status import measured_scale
 

@@ -22,7 +22,7 @@ from replication.cli.common import Root, find_project, study_costs
 from replication.provenance.format import LEDGER
 
 if TYPE_CHECKING:
-    from replication.plan.status import Forecast, Result
+    from replication.plan.status import Forecast, ResultState
 
 WATCH_SECONDS = 2
 MAX_SHOWN = 20
@@ -79,14 +79,14 @@ def status(
             console.print(view())
 
 
-def _grouped(results: list[Result], key: str) -> dict[str, list[Result]]:
-    groups: dict[str, list[Result]] = {}
+def _grouped(results: list[ResultState], key: str) -> dict[str, list[ResultState]]:
+    groups: dict[str, list[ResultState]] = {}
     for result in results:
         groups.setdefault(getattr(result.expected, key), []).append(result)
     return groups | ({"all": results} if key == "stage" else {})
 
 
-def _as_json(results: list[Result], forecast: Forecast) -> dict[str, Any]:
+def _as_json(results: list[ResultState], forecast: Forecast) -> dict[str, Any]:
     running = [
         {
             "name": r.name,
@@ -114,7 +114,7 @@ def _as_json(results: list[Result], forecast: Forecast) -> dict[str, Any]:
     }
 
 
-def _tables(results: list[Result], forecast: Forecast) -> Group:
+def _tables(results: list[ResultState], forecast: Forecast) -> Group:
     """What is done, a line per stage and paper; a line per running and failed job; the whole."""
     from replication.plan.status import STATES, format_seconds
 
@@ -136,11 +136,11 @@ def _tables(results: list[Result], forecast: Forecast) -> Group:
     return Group(table, *lines, *failed)
 
 
-def _first(results: Iterable[Result], state: str) -> list[Result]:
+def _first(results: Iterable[ResultState], state: str) -> list[ResultState]:
     return [r for r in results if r.state == state][:MAX_SHOWN]
 
 
-def _running(result: Result, forecast: Forecast) -> Table:
+def _running(result: ResultState, forecast: Forecast) -> Table:
     """One line of a running job: name, bar, time left."""
     from replication.plan.status import format_seconds
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
+from replication.finetune.analysis import Measurements
 from replication.finetune.data import TaskData
-from replication.finetune.measure import Measurements
 from replication.finetune.scores import regression_scores
 from replication.finetune.spec import FinetuneFacts, FinetuneSpec
 from replication.job import Job

@@ -180,8 +180,8 @@ def task_loss(outputs: Any, batch: Batch) -> torch.Tensor:
     if "start_logits" in outputs:
         logits = (outputs.start_logits, outputs.end_logits)
         ends = [
-            functional.cross_entropy(one, targets)
-            for one, targets in zip(logits, batch.targets.T, strict=True)
+            functional.cross_entropy(scores, targets)
+            for scores, targets in zip(logits, batch.targets.T, strict=True)
         ]
         return (ends[0] + ends[1]) / 2
     if batch.targets.is_floating_point():

@@ -10,7 +10,7 @@ from replication.field_types import DROPPABLE, Name, distinct
 from replication.spec import Deviations, Facts, PaperSpec, Strict
 
 
-class PointCloud(Strict):
+class StabilityCloud(Strict):
     """A point cloud: a sample of a normal distribution, or the embeddings of a data set."""
 
     kind: Literal["normal", "embeddings"]
@@ -25,7 +25,7 @@ class PointCloud(Strict):
     """A model of the source registry (embeddings)."""
 
     @model_validator(mode="after")
-    def _complete(self) -> PointCloud:
+    def _complete(self) -> StabilityCloud:
         normal, embeddings = (self.d, self.isoscore), (self.dataset, self.embedding)
         needed, other = (normal, embeddings) if self.kind == "normal" else (embeddings, normal)
         if None in needed or other != (None, None):
@@ -40,7 +40,7 @@ class Stability(Strict):
     poster, Figure 4).
     """
 
-    clouds: Annotated[dict[Name, PointCloud], Field(min_length=1), DROPPABLE]
+    clouds: Annotated[dict[Name, StabilityCloud], Field(min_length=1), DROPPABLE]
     """Point clouds, by name."""
     zetas: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=2)]
     """Weights of the shrinkage covariance; must include 0, which is IsoScore without shrinkage."""
@@ -64,7 +64,7 @@ class StabilitySpec(PaperSpec):
     """Spec of the IsoScore* stability measurement of one cloud."""
 
     name: str
-    cloud: PointCloud
+    cloud: StabilityCloud
     zetas: list[float]
     sizes: list[int]
     shrinkage_points: int
@@ -75,7 +75,7 @@ class StabilityFacts(Facts):
     """Facts about the samples of a cloud, written beside their rows."""
 
     name: str
-    cloud: PointCloud
+    cloud: StabilityCloud
     data: str
     """Title of the data set, or description of the distribution."""
     embedding: str

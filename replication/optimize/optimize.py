@@ -68,7 +68,7 @@ def optimize(
     Raises:
         IsotropyError: the targets do not fit the loss or are all equal, or the loss is not finite.
     """
-    run = _Run(spec, items, n_labels, device)
+    run = _Optimization(spec, items, n_labels, device)
     checkpoint = work / "checkpoint.safetensors"
     run.start(checkpoint)
     first_update = run.descent.step
@@ -90,7 +90,7 @@ def optimize(
     )
 
 
-class _Run:
+class _Optimization:
     """State of a run between two updates.
 
     Attributes:
@@ -148,7 +148,7 @@ class _Run:
         return row | self.evaluator.scores(self.descent.model, self.descent.step)._asdict()
 
 
-def _run_to_end(run: _Run, checkpoint: Path) -> None:
+def _run_to_end(run: _Optimization, checkpoint: Path) -> None:
     """Make all remaining updates; show progress and save checkpoints regularly."""
     spec, descent = run.spec, run.descent
     last_logged = perf_counter()

@@ -14,8 +14,7 @@ from pydantic import Field, ValidationError, create_model
 
 from isotropy.errors import IsotropyError
 from replication.context import Compute, Context, DataSpec, Sources, require_known
-from replication.extension import Extension
-from replication.extension import resolve_extension as find_own
+from replication.extension import Extension, resolve_extension
 from replication.field_types import DROPPABLE, Name
 from replication.papers.registry import PaperStudy, papers
 from replication.plan.reference import reference
@@ -127,7 +126,7 @@ def _extend(config: Settings, extension: Extension, registry: Registry) -> Setti
         IsotropyError: a name that does not exist, or no experiment for these models.
     """
     context = Study(config=config, registry=registry).context
-    resolved = find_own(extension, context, registry.sizes)
+    resolved = resolve_extension(extension, context, registry.sizes)
     known_papers = {paper.key: paper for paper in papers()}
     for i, key in enumerate(extension.papers or []):
         require_known(f"extension.papers.{i}", key, known_papers, "paper")

@@ -28,7 +28,7 @@ Tables = Mapping[str, TableSpec]
 
 INDEX = "index"
 RUN = "site/run"
-OWN_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance", "glossary")
+SHARED_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance", "glossary")
 """Pages besides the overview and one for each paper."""
 FROM_DOCS = ("## What did we decide", "## Where do we deviate")
 """Sections of a paper's docs page that its page shows."""
@@ -40,13 +40,13 @@ REPORT = "-report"
 
 def pages() -> list[str]:
     """Names of all pages but the overview."""
-    return [*KEYS, *(key + REPORT for key in KEYS), *OWN_PAGES]
+    return [*KEYS, *(key + REPORT for key in KEYS), *SHARED_PAGES]
 
 
 def site_spec(plan: Plan, path: list[str]) -> Spec | None:
     """The spec of a page, or of the summary of the run that pages read."""
     study, figures, tables = plan.study.config.study, plan.figures, plan.tables
-    entries = [_entry(one, figures) for one in papers()]
+    entries = [_entry(paper, figures) for paper in papers()]
     match path:
         case ["index"]:
             citation = _citation(plan.project / "CITATION.cff")
@@ -96,7 +96,7 @@ def site_inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
     lineage = {"lineage": [f"{RESULTS}/{RUN}.lineage.json"]}
     match path:
         case ["index"]:
-            leads = [entry.lead for one in papers() if (entry := _entry(one, figures)).lead]
+            leads = [entry.lead for paper in papers() if (entry := _entry(paper, figures)).lead]
             others = {"pages": [f"{RESULTS}/site/{name}.html" for name in pages()]}
             leads_files = [figure_file(f) for f in leads if f]
             return {**claims, **run, **lineage, "figures": leads_files, **others}
@@ -111,12 +111,12 @@ def site_inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
         case ["site", "glossary"]:
             return claims
         case ["site", "scorecard"]:
-            own = [figure_file("claims/scorecard")]
-            return {**card, **claims, "figures": own}
+            shown = [figure_file("claims/scorecard")]
+            return {**card, **claims, "figures": shown}
         case ["site", "claims" | "not-attempted"]:
-            own = [figure_file("claims/published")]
+            shown = [figure_file("claims/published")]
             graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}
-            return {**claims, **card, **lineage, **graph, "figures": own}
+            return {**claims, **card, **lineage, **graph, "figures": shown}
         case ["site", key] if key in KEYS:
             return {
                 **claims,
@@ -159,7 +159,9 @@ def _sections(project: Path, key: str, headings: tuple[str, ...]) -> str:
     page = project / "docs" / "papers" / f"{key}.md"
     text = page.read_text("utf8") if page.is_file() else ""
     sections = re.split(r"^(?=## )", text, flags=re.M)
-    return "\n".join(one for heading in headings for one in sections if one.startswith(heading))
+    return "\n".join(
+        section for heading in headings for section in sections if section.startswith(heading)
+    )
 
 
 @cache
@@ -176,8 +178,8 @@ def _citation(file: Path) -> str:
         return ""
     software = read_yaml(file)
     authors = [
-        one.get("name") or f"{one['given-names']} {one['family-names']}"
-        for one in software["authors"]
+        author.get("name") or f"{author['given-names']} {author['family-names']}"
+        for author in software["authors"]
     ]
     fields = {
         "title": software["title"],

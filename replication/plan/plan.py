@@ -96,8 +96,8 @@ class Plan:
         """All tables of the study, by id."""
         return {
             entry.id: entry
-            for one, made in self.attempted.values()
-            for entry in one.tables
+            for paper, made in self.attempted.values()
+            for entry in paper.tables
             if _includes(made, entry)
         }
 
@@ -106,8 +106,8 @@ class Plan:
         """All figures of the study, by id: those of the verdicts first."""
         of_papers = [
             entry
-            for one, made in self.attempted.values()
-            for entry in one.figures
+            for paper, made in self.attempted.values()
+            for entry in paper.figures
             if _includes(made, entry)
         ]
         return {entry.id: entry for entry in [*claims_figures(), *of_papers]}
@@ -157,7 +157,7 @@ class Plan:
             case ["claims"]:
                 return ClaimsSpec(**self._judged())
             case ["scorecard"]:
-                columns = {key: one.model_column for key, (one, _) in self.attempted.items()}
+                columns = {key: paper.model_column for key, (paper, _) in self.attempted.items()}
                 return ScorecardSpec(**self._judged(), model_columns=columns)
         return site_spec(self, path)
 

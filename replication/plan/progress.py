@@ -20,7 +20,7 @@ from replication.plan.costs import CostModel
 from replication.plan.status import (
     Expected,
     Forecast,
-    Result,
+    ResultState,
     expected_results,
     format_seconds,
     survey,
@@ -84,8 +84,8 @@ class WorkProgress:
                 self.update()
             except Exception as error:  # the run goes on, with the plugin's bars
                 for task in self._display.tasks:
-                    own = task.id in self._bars.values()
-                    self._display.update(task.id, visible=not own)
+                    ours = task.id in self._bars.values()
+                    self._display.update(task.id, visible=not ours)
                 log.warning("progress is no longer counted by work: %s", first_line(error))
                 return
             # At most a twentieth of a core, however many results there are
@@ -104,17 +104,17 @@ class WorkProgress:
             self._show_job(name, result, forecast)
         for name in [name for name in self._bars if name and name not in running]:
             self._display.remove_task(self._bars.pop(name))
-        own = set(self._bars.values())
+        ours = set(self._bars.values())
         for task in self._display.tasks:
-            if task.id not in own and task.visible:  # a bar of the plugin, which counts jobs
+            if task.id not in ours and task.visible:  # a bar of the plugin, which counts jobs
                 self._display.update(task.id, visible=False)
 
-    def _in_this_run(self, result: Result) -> Result:
+    def _in_this_run(self, result: ResultState) -> ResultState:
         """Return a result of an earlier run, which this one makes again, as waiting."""
         is_old = result.ended is not None and result.ended < self._since
         return result._replace(state="waiting") if is_old and result.state == "done" else result
 
-    def _show_job(self, name: str, result: Result, forecast: Forecast) -> None:
+    def _show_job(self, name: str, result: ResultState, forecast: Forecast) -> None:
         expected, left = forecast.seconds(result), forecast.seconds_left(result)
         text = f"{name}, {format_seconds(left) + ' left' if left else 'soon done'}"
         self._show(name, text, expected - left, max(expected, 1e-9), "")

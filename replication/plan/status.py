@@ -65,7 +65,7 @@ def expected_results(costs: CostModel) -> dict[str, Expected]:
     return results
 
 
-class Result(NamedTuple):
+class ResultState(NamedTuple):
     """One result of a plan."""
 
     name: str
@@ -91,7 +91,7 @@ class Group(NamedTuple):
     """Share of the work that is done, between 0 and 1."""
 
 
-def survey(root: Path, expected: Mapping[str, Expected], codebase: Codebase) -> list[Result]:
+def survey(root: Path, expected: Mapping[str, Expected], codebase: Codebase) -> list[ResultState]:
     """Find the state of each result of a plan.
 
     Args:
@@ -165,28 +165,28 @@ def _result(
     files: _Files,
     entries: Mapping[str, Mapping[str, Any]],
     codebase: Codebase,
-) -> Result:
+) -> ResultState:
     lock = files.locks.get(name)
     if lock is not None and is_locked(lock):
         with suppress(OSError):  # done since
             passed = time.time() - lock.stat().st_mtime
-            return Result(name, "running", expected, max(0.0, passed))
+            return ResultState(name, "running", expected, max(0.0, passed))
     if name not in files.records:
         if name in files.errors:
-            return Result(name, "failed", expected, message=files.errors[name])
-        return Result(name, "waiting", expected)
+            return ResultState(name, "failed", expected, message=files.errors[name])
+        return ResultState(name, "waiting", expected)
     entry = entries.get(f"{RESULTS}/{name}{RECORD_SUFFIX}")
     if entry is None or "rule" not in entry or entry["spec"] != expected.spec:
-        return Result(name, "stale", expected)
+        return ResultState(name, "stale", expected)
     seconds, cpu = entry["seconds"], entry["cpu_seconds"] or 0.0
     core_seconds = seconds if expected.gpu else max(seconds, cpu)
     ended = datetime.fromisoformat(entry["time"]).timestamp()
     state: State = "done" if codebase.is_current(entry, expected.spec) else "stale"
-    return Result(name, state, expected, seconds, core_seconds, ended)
+    return ResultState(name, state, expected, seconds, core_seconds, ended)
 
 
 def measured_scale(
-    results: Iterable[Result], *, per_core: bool = True
+    results: Iterable[ResultState], *, per_core: bool = True
 ) -> dict[tuple[str, bool], float]:
     """Recorded divided by estimated time of finished jobs, by stage (and `all`) and by whether they
     had a GPU; with few jobs closer to that of all stages, and that closer to 1.
@@ -220,24 +220,24 @@ class Forecast:
         at_a_time: number of jobs that run at a time, from the records of the last day.
     """
 
-    def __init__(self, results: list[Result]) -> None:
+    def __init__(self, results: list[ResultState]) -> None:
         self._scale = measured_scale(results, per_core=False)
         self.at_a_time = _jobs_at_a_time(results)
 
-    def seconds(self, result: Result) -> float:
+    def seconds(self, result: ResultState) -> float:
         """Time that the job of a result is expected to take."""
         stage, gpu = result.expected.stage, result.expected.gpu
         scale = self._scale.get((stage, gpu), self._scale.get(("all", gpu), 1.0))
         return result.expected.seconds * scale
 
-    def seconds_left(self, result: Result) -> float:
+    def seconds_left(self, result: ResultState) -> float:
         """Time that the job of a result still needs."""
         if result.state == "done":
             return 0.0
         passed = result.seconds or 0.0 if result.state == "running" else 0.0
         return max(self.seconds(result) - passed, 0.0)
 
-    def group(self, results: Iterable[Result]) -> Group:
+    def group(self, results: Iterable[ResultState]) -> Group:
         """Counts, time left and share of the work that is done."""
         counts = dict.fromkeys(STATES, 0)
         whole = left = longest = 0.0
@@ -251,7 +251,7 @@ class Forecast:
         )
 
 
-def _jobs_at_a_time(results: list[Result]) -> float:
+def _jobs_at_a_time(results: list[ResultState]) -> float:
     """Return the number of jobs that ran at a time on the last day of the records: their time
     together, divided by the time in which at least one ran. Without records: the number that runs.
     """

@@ -143,7 +143,7 @@ def _numbers(rows: pd.DataFrame) -> str:
     texts = dict.fromkeys(map(_pair, pairs))
     if len(texts) <= 2:
         return " and ".join(texts)
-    low, high = (_number(one) for one in (rows["obtained"].min(), rows["obtained"].max()))
+    low, high = (_number(bound) for bound in (rows["obtained"].min(), rows["obtained"].max()))
     return f"{low} to {high}"
 
 

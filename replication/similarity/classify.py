@@ -27,7 +27,7 @@ from isotropy.metrics.validation import aligned
 from isotropy.models.batches import pick_token_budget
 from isotropy.models.sentence_encoder import SentenceEncoder, map_batches
 from replication.finetune.scores import classification_scores
-from replication.similarity.measure import Step, estimator, log10_isotropy
+from replication.similarity.post_processing import Step, estimator, log10_isotropy
 from replication.similarity.spec import CLUSTERED, ClassifySpec, MethodName, Mlp, Parameters
 
 

@@ -2,8 +2,8 @@
 
 from isotropy.device import pick_device
 from replication.finetune import model
+from replication.finetune.analysis import Reader, measure
 from replication.finetune.data import read_task_data
-from replication.finetune.measure import Reader, measure
 from replication.finetune.spec import FinetuneFacts, FinetuneSpec
 from replication.finetune.train import finetune, require_precision
 from replication.job import Job

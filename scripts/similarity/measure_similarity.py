@@ -6,7 +6,7 @@ import pandas as pd
 
 from replication.job import Job
 from replication.parquet import write_parquet
-from replication.similarity.measure import measure, pictures, steps
+from replication.similarity.post_processing import measure, pictures, steps
 from replication.similarity.spec import SimilarityFacts, SimilaritySpec, TuningFacts
 from replication.similarity.token_cloud import read_cloud
 

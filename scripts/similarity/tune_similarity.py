@@ -4,7 +4,7 @@ correlation on tuning data.
 
 from replication.job import Job
 from replication.parquet import write_parquet
-from replication.similarity.measure import tune
+from replication.similarity.post_processing import tune
 from replication.similarity.spec import TuningFacts, TuningSpec
 from replication.similarity.token_cloud import read_cloud
 

@@ -23,8 +23,8 @@ from isotropy.models.sentence_encoder import SentenceEncoder, embed
 from replication.embed.layers import read_layer, read_tokens
 from replication.embed.tokens import Extraction, extract
 from replication.finetune import train
+from replication.finetune.analysis import Reader, measure
 from replication.finetune.data import Inputs, TaskData, collate
-from replication.finetune.measure import Reader, measure
 from replication.finetune.spec import FinetuneSpec, Method
 from replication.optimize.descent import Items
 from replication.optimize.optimize import optimize
@@ -236,7 +236,7 @@ def test_killed_fine_tuning_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
-    with interrupted_at(17, train._Run, "step"):
+    with interrupted_at(17, train._Training, "step"):
         train.finetune(
             finetune_spec(), classifier(dropout=0.1), learnable(), 0, DEVICE, tmp_path / "b"
         )
@@ -290,7 +290,7 @@ def test_jobs_share_a_device(tmp_path: Path) -> None:
 def test_loops_run_where_waiting_is_an_error(kind: str, model_folders: Path) -> None:
     """torch raises an error for each operator that waits for the GPU."""
     method = METHODS[kind]
-    run = train._Run(finetune_spec(method), classifier(), learnable(), 0, DEVICE)
+    run = train._Training(finetune_spec(method), classifier(), learnable(), 0, DEVICE)
     run.step()
     settings = Encoder(pooling="mean", normalize=True, max_length=24)
     encoder = SentenceEncoder(model_folders / "gpt2", settings, DEVICE)

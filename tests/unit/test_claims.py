@@ -16,7 +16,7 @@ from scipy import stats
 from isotropy.errors import IsotropyError
 from replication.claims import estimate as estimates
 from replication.claims.evaluate import SCHEMA, estimate_over_conventions, evaluate
-from replication.claims.judge import Verdict, count_apart, judge, p_value
+from replication.claims.judge import Verdict, count_outliers, judge, p_value
 from replication.claims.read import expand_template, fill, matching_rows, read_claims
 from replication.claims.spec import ALPHA, Beyond, Claim, Equals, Statement
 from replication.claims.statements import holm
@@ -243,12 +243,12 @@ def test_equal_runs_are_exact_where_the_seed_has_no_effect() -> None:
 def test_runs_apart_are_counted() -> None:
     """About 1 % of normal samples; all samples of which a tenth is far away."""
     rng = np.random.default_rng(1)
-    counted = [count_apart(rng.standard_normal(n)) > 0 for n in (5, 10, 30) for _ in range(400)]
+    counted = [count_outliers(rng.standard_normal(n)) > 0 for n in (5, 10, 30) for _ in range(400)]
     assert 0.003 < np.mean(counted) < 0.02
-    for n, n_apart in ((10, 1), (30, 3)):
-        values = np.r_[rng.normal(90, 1, n - n_apart), rng.normal(50, 1, n_apart)]
-        assert count_apart(values) == n_apart
-    assert count_apart(np.array([1.0, 1, 1, 1, 1 + 1e-12])) == count_apart(np.ones(9)) == 0
+    for n, n_outliers in ((10, 1), (30, 3)):
+        values = np.r_[rng.normal(90, 1, n - n_outliers), rng.normal(50, 1, n_outliers)]
+        assert count_outliers(values) == n_outliers
+    assert count_outliers(np.array([1.0, 1, 1, 1, 1 + 1e-12])) == count_outliers(np.ones(9)) == 0
     runs = np.r_[np.linspace(0.8, 0.9, 9), 0.3]
     table = pd.DataFrame({"setup": "a", "status": "original", "seed": range(10), "x": runs})
     row = evaluated(claim(ABOVE, quantity={"table": "t", "column": "x", "where": {}}), table).iloc[

@@ -21,6 +21,7 @@ from transformers import AutoModelForQuestionAnswering
 from isotropy.errors import IsotropyError
 from isotropy.transforms import ClusterBasedEnhancement
 from replication.finetune import train as loop
+from replication.finetune.analysis import Reader, measure, probes, projection
 from replication.finetune.data import (
     Inputs,
     TaskData,
@@ -32,7 +33,6 @@ from replication.finetune.data import (
     read_task_data,
     windows,
 )
-from replication.finetune.measure import Reader, measure, probes, projection
 from replication.finetune.model import BatchClustering, load_model, load_tokenizer, task_loss
 from replication.finetune.scores import answer_scores, classification_scores, regression_scores
 from replication.finetune.spec import GeometrySettings, Method
@@ -85,7 +85,7 @@ def test_resumed_run_equals_an_undisturbed_one(
     assert len(undisturbed) == 12
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(loop, "CHECKPOINT_PAUSE", 0.0)
-    with interrupted_at(8, loop._Run, "step"):
+    with interrupted_at(8, loop._Training, "step"):
         train(tmp_path / "b", spec(method), tiny(kind))
     with safe_open(tmp_path / "b/checkpoint.safetensors", framework="pt") as file:
         assert file.metadata()["update"] == "8"
@@ -99,7 +99,7 @@ def test_resumed_run_equals_an_undisturbed_one(
 def test_shrinkage_covariance_is_estimated_in_evaluation_mode(tmp_path: Path) -> None:
     """From all layers but the embeddings, without padding, in the epoch's order, by whole batches
     until there are enough tokens."""
-    run = loop._Run(spec(), model := tiny(), inputs := learnable_inputs(), 0, CPU)
+    run = loop._Training(spec(), model := tiny(), inputs := learnable_inputs(), 0, CPU)
     order = np.random.default_rng([3, 0]).permutation(len(inputs))
     run._estimate_shrinkage(order)
     model.eval()

@@ -17,8 +17,8 @@ from transformers import (
 
 from isotropy.errors import IsotropyError
 from isotropy.losses import IStarLoss
+from replication.finetune.analysis import Reader, measure
 from replication.finetune.data import TaskData, collate, read_task_data
-from replication.finetune.measure import Reader, measure
 from replication.finetune.model import load_model, load_tokenizer, task_loss
 from replication.finetune.spec import FinetuneSpec, Method
 from replication.finetune.train import finetune

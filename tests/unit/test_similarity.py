@@ -23,7 +23,7 @@ from isotropy.errors import IsotropyError
 from isotropy.models.encoder import Encoder
 from isotropy.transforms import ClusterBasedEnhancement
 from replication.embed.layers import TOKENS, layer_file
-from replication.finetune.measure import _random_batches
+from replication.finetune.analysis import _random_batches
 from replication.finetune.model import BatchClustering
 from replication.finetune.spec import Method
 from replication.papers.rajaee2021.tables import PAIRS
@@ -31,7 +31,7 @@ from replication.prepare.datasets import prepare_sentences, reparse_with_quotes
 from replication.prepare.spec import SentencesSpec
 from replication.prepare.table import Dataset
 from replication.similarity.classify import Features, classify, post_processed
-from replication.similarity.measure import (
+from replication.similarity.post_processing import (
     Step,
     apply_step,
     log10_isotropy,

@@ -8,11 +8,11 @@ from IsoScore import IsoScore as published_package
 
 from isotropy.errors import IsotropyError
 from isotropy.metrics import isoscore, isoscore_star, isoscore_unbiased
-from replication.geometry.spec import PointCloud, StabilitySpec
+from replication.geometry.spec import StabilityCloud, StabilitySpec
 from replication.geometry.stability import _normal_cloud, _stream, sample_scores
 
 
-def spec(cloud: PointCloud, **changes: object) -> StabilitySpec:
+def spec(cloud: StabilityCloud, **changes: object) -> StabilitySpec:
     defaults = {
         "sizes": [5, 20, 4000],
         "zetas": [0.0, 0.2, 0.8],
@@ -23,7 +23,7 @@ def spec(cloud: PointCloud, **changes: object) -> StabilitySpec:
     return StabilitySpec.model_validate(fixed | defaults | changes)
 
 
-NORMAL = PointCloud(kind="normal", d=30, isoscore=0.86)
+NORMAL = StabilityCloud(kind="normal", d=30, isoscore=0.86)
 
 
 def test_normal_cloud_has_the_requested_isoscore() -> None:
@@ -68,7 +68,7 @@ def test_unbiased_scores_are_near_the_whole_cloud_at_any_size() -> None:
 def test_samples_do_not_overlap_the_shrinkage_points() -> None:
     generator = np.random.default_rng(1)
     X = (generator.standard_normal((60, 4)) * [3, 2, 1, 1]).astype(np.float32)
-    cloud = PointCloud(kind="embeddings", dataset="d", embedding="e")
+    cloud = StabilityCloud(kind="embeddings", dataset="d", embedding="e")
     rows, cloud_score, n_shrinkage_points = sample_scores(
         spec(cloud, sizes=[5, 30, 31], shrinkage_points=100), X
     )

@@ -25,7 +25,7 @@ from replication.plan.status import (
     STATES,
     Expected,
     Forecast,
-    Result,
+    ResultState,
     expected_results,
     measured_scale,
 )
@@ -138,11 +138,13 @@ def test_plan_says_what_is_left_and_measures(finished: Path, project: Path) -> N
 
 
 def test_scale_is_recorded_by_estimated_time() -> None:
-    def result(stage: str, expected: float, seconds: float | None, gpu: bool = False) -> Result:
+    def result(
+        stage: str, expected: float, seconds: float | None, gpu: bool = False
+    ) -> ResultState:
         plan = Expected(stage, "shared", "", expected, gpu)
         ended = None if seconds is None else 1000.0 + seconds
         state = "waiting" if seconds is None else "done"
-        return Result(f"{stage}/a", state, plan, seconds, seconds and 2 * seconds, ended)
+        return ResultState(f"{stage}/a", state, plan, seconds, seconds and 2 * seconds, ended)
 
     results = [
         result("embed", 1e6, 2e6),
@@ -174,8 +176,8 @@ def test_scale_is_recorded_by_estimated_time() -> None:
 
 def test_time_left_is_at_least_that_of_the_longest_job() -> None:
     plan = Expected("embed", "shared", "", 100.0, False)
-    ends = [Result(f"embed/{i}", "done", plan, 100.0, 100.0, 1000.0) for i in range(10)]
-    waiting = [Result(f"embed/b{i}", "waiting", plan) for i in range(20)]
+    ends = [ResultState(f"embed/{i}", "done", plan, 100.0, 100.0, 1000.0) for i in range(10)]
+    waiting = [ResultState(f"embed/b{i}", "waiting", plan) for i in range(20)]
     forecast = Forecast([*ends, *waiting])
     assert forecast.at_a_time == 10
     assert forecast.group(waiting).seconds_left == pytest.approx(200)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from replication.claims.estimate import mean_over_items
 from replication.finetune.spec import FinetuneFacts, Method, Probe
-from replication.geometry.spec import PointCloud, StabilityFacts
+from replication.geometry.spec import StabilityCloud, StabilityFacts
 from replication.papers.rudman2024 import tables
 from replication.papers.rudman2024.protocol import LAMBDAS
 from replication.tables.bootstrap import performance_draws
@@ -354,7 +354,7 @@ def test_stability_table_has_errors_and_differences_per_zeta() -> None:
     )
     facts = StabilityFacts(
         name="normal",
-        cloud=PointCloud(kind="normal", d=20, isoscore=0.8),
+        cloud=StabilityCloud(kind="normal", d=20, isoscore=0.8),
         data="drawn",
         embedding="",
         status="original",

@@ -82,7 +82,7 @@ def test_an_update_of_fine_tuning_reads_nothing(
 ) -> None:
     """Between two readings; that of all updates together is one."""
     monkeypatch.setattr(train, "READ_EVERY", 8)
-    run = train._Run(
+    run = train._Training(
         spec(method, keep_padding=keep_padding, batch_size=2, epochs=4),
         tiny(),
         learnable_inputs(),

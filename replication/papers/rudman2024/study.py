@@ -13,7 +13,7 @@ from replication.field_types import distinct
 from replication.finetune import settings as finetune
 from replication.finetune.settings import FinetuneRun, FineTuning, Task, extension_tasks
 from replication.finetune.spec import Method
-from replication.geometry.spec import PointCloud, Stability, StabilitySpec
+from replication.geometry.spec import Stability, StabilityCloud, StabilitySpec
 from replication.papers.registry import Paper, PaperPlan, PaperStudy
 
 
@@ -128,7 +128,7 @@ def _cloud_results(study: Rudman2024) -> Results:
     return results
 
 
-def _stability_spec(study: Rudman2024, name: str, cloud: PointCloud) -> StabilitySpec:
+def _stability_spec(study: Rudman2024, name: str, cloud: StabilityCloud) -> StabilitySpec:
     common = study.stability.model_dump(exclude={"clouds"})
     return StabilitySpec(paper=KEY, name=name, cloud=cloud, **common)
 
