@@ -58,55 +58,21 @@ def finetune_spec(method: Method = ISTAR, **training: Any) -> FinetuneSpec:
 
 def finetune_facts(**changes: Any) -> FinetuneFacts:
     """Return facts about a fine-tuned model."""
-    values = {
-        "run": "r",
-        "task": "rte",
-        "model": "m",
-        "method": Method(kind="none"),
-        "seed": 0,
-        "data": "data",
-        "embedding": "model",
-        "status": "original",
-        "metric": "accuracy",
-        "performance": 60.0,
-        "metrics": {},
-        "chance": 50.0,
-        "isoscore": 0.1,
-        "isoscore_star": 0.1,
-        "mean_cosine": 0.5,
-        "zeta": 0.75,
-        "n_train": 10,
-        "n_validation": 6,
-        "n_tokens": 60,
-        "n_layers": 2,
-        "updates": 5,
-        "learning_rate": 1e-5,
-        "final_loss": 0.1,
-        "activations": [],
-        "probes": [],
-    }
+    values = {"run": "r", "task": "rte", "model": "m", "method": Method(kind="none"), "seed": 0}
+    values |= {"data": "data", "embedding": "model", "status": "original", "metric": "accuracy"}
+    values |= {"performance": 60.0, "metrics": {}, "chance": 50.0, "mean_cosine": 0.5}
+    values |= {"isoscore": 0.1, "isoscore_star": 0.1, "zeta": 0.75, "activations": [], "probes": []}
+    values |= {"n_train": 10, "n_validation": 6, "n_tokens": 60, "n_layers": 2}
+    values |= {"updates": 5, "learning_rate": 1e-5, "final_loss": 0.1}
     return FinetuneFacts.model_validate(values | changes)
 
 
 def optimize_spec(**changes: Any) -> OptimizeSpec:
     """Return a spec of a trajectory, with the paper's values."""
-    values = {
-        "paper": "mickus2024",
-        "setup": "polarity",
-        "group": "section3",
-        "base": "polarity",
-        "variant": None,
-        "dataset": "polarity",
-        "embedding": "all-MiniLM-L6-v2",
-        "loss": "cross_entropy",
-        "bias": False,
-        "mean_norm": None,
-        "seed": 3,
-        "updates": 12,
-        "learning_rate": 0.001,
-        "measure": DIRECT,
-        "device": "cpu",
-    }
+    values = {"paper": "mickus2024", "setup": "polarity", "group": "section3", "base": "polarity"}
+    values |= {"variant": None, "dataset": "polarity", "embedding": "all-MiniLM-L6-v2", "seed": 3}
+    values |= {"loss": "cross_entropy", "bias": False, "mean_norm": None, "updates": 12}
+    values |= {"learning_rate": 0.001, "measure": DIRECT, "device": "cpu"}
     return OptimizeSpec.model_validate(values | changes)
 
 

@@ -20,20 +20,12 @@ MIRROR = {"type": "mirror"}
 
 def source(*origins: dict[str, object], **content: object) -> Source:
     """Return a source with one content and the given origins."""
-    content_fields = {
-        "status": "original",
-        "title": "three reviews",
-        "format": "rt-polarity",
-        "rows": 3,
-    }
-    content_fields |= {"content_sha256": content_sha256(ROWS), **content}
+    fields = {"status": "original", "title": "three reviews", "format": "rt-polarity", "rows": 3}
     names = {name: name for name in FILES}
     return Source.model_validate(
         {
-            "kind": "dataset",
-            "licence": "none",
-            "citation": "none",
-            "contents": {"all": content_fields},
+            **{"kind": "dataset", "licence": "none", "citation": "none"},
+            "contents": {"all": fields | {"content_sha256": content_sha256(ROWS)} | content},
             "origins": [{"content": "all", "files": names, **origin} for origin in origins],
         }
     )

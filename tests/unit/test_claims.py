@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -12,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from isotropy.errors import IsotropyError
 from replication.claims import estimate as estimates
 from replication.claims.evaluate import SCHEMA, estimate_over_conventions, evaluate
-from replication.claims.judge import Verdict, count_outliers, judge, p_value
+from replication.claims.judge import count_outliers, judge, p_value
 from replication.claims.read import expand_template, fill, matching_rows, read_claims
 from replication.claims.spec import ALPHA, Beyond, Claim, Equals, Statement
 from replication.claims.statements import holm
@@ -29,12 +31,9 @@ from tests.unit.entries import TABLES
 EQUALS = {"kind": "equals", "tolerance": 0.01}
 BELOW = {"kind": "below", "bound": 0}
 ABOVE = {"kind": "above", "bound": 0}
-QUANTITY: dict[str, object] = {
-    "table": "t",
-    "column": "x",
-    "where": {"dataset": "d"},
-    "original": {"model": "m"},
-}
+X: dict[str, object] = {"table": "t", "column": "x", "where": {}}
+ONE_ROW = pd.DataFrame({"setup": ["a"], "status": "original", "x": 57.0})
+QUANTITY = X | {"where": {"dataset": "d"}, "original": {"model": "m"}}
 
 
 def claim(
@@ -53,11 +52,6 @@ def claim(
     return Claim.model_validate(entry | changes)
 
 
-def verdict(tested: Claim, values: list[float]) -> Verdict:
-    estimate = estimates.mean(np.array(values))
-    return judge(tested, estimate, p_value(tested, estimate))
-
-
 @pytest.mark.parametrize(
     ("test", "published", "values", "word"),
     [
@@ -65,57 +59,39 @@ def verdict(tested: Claim, values: list[float]) -> Verdict:
         (EQUALS, -0.8, [-0.801, -0.799, -0.8], "reproduced"),
         (EQUALS, -0.8, [-0.76, -0.7602, -0.7598], "deviates"),
         (EQUALS, -0.8, [0.5, 0.51, 0.52], "contradicted"),
-        (EQUALS, -0.8, [-0.815, -0.785, -0.8], "undecided"),
         (EQUALS, -0.8, [-0.9, -0.1, -0.4], "undecided"),
         # The mean is inside, but the interval is wide.
         ({"kind": "equals", "tolerance": 20}, 92.4, [80, 105.2, 92], "undecided"),
         (BELOW, None, [-0.1, -0.11, -0.12], "reproduced"),
         (BELOW, None, [-0.1, 0.2, -0.3], "undecided"),
         (BELOW, None, [0.1, 0.11, 0.12], "contradicted"),
-        (BELOW, None, [-0.5, -0.6, -0.55, -0.52, 0.01], "reproduced"),
         # Equal runs do not show how runs differ; a run that collapsed may be on the other side.
         (BELOW, None, [-0.1, -0.1, -0.1], "undecided"),
         (BELOW, None, [-9.0] * 3 + [-9.001] * 9 + [0.1], "undecided"),
         (BELOW, None, [-9.0] * 3 + [-9.001] * 9 + [-0.1], "reproduced"),
         # Fewer than three runs decide nothing.
         (EQUALS, -0.8, [-0.8], "undecided"),
-        (BELOW, None, [-0.4], "undecided"),
-        (BELOW, None, [-0.4, -0.41], "undecided"),
         (BELOW, None, [0.4, 0.41], "undecided"),
         ({"kind": "below", "bound": -0.998}, None, [-0.99, -0.991, -0.992], "deviates"),
-        ({"kind": "below", "bound": -0.998}, None, [0.5, 0.51, 0.52], "contradicted"),
         # `every`: a single exception contradicts, even of one run.
         (ABOVE | {"every": True}, None, [3.0, 4.0, 400.0, 2.0, 5.0], "reproduced"),
         (ABOVE | {"every": True}, None, [3.0, 4.0, 400.0, 2.0], "undecided"),  # 53 % may fail
-        (ABOVE | {"every": True}, None, [3.0, 4.0], "undecided"),
         (ABOVE | {"every": True}, None, [3.0, 400.0, -1.0], "contradicted"),
-        (ABOVE | {"every": True}, None, [-1.0], "contradicted"),
         ({"kind": "below", "bound": -0.998, "every": True}, None, [-0.999, -0.99], "deviates"),
-    ],
-)
-def test_judge_gives_the_expected_verdict(
-    test: dict[str, object], published: float | None, values: list[float], word: str
-) -> None:
-    assert verdict(claim(test, published), values).word == word
-
-
-@pytest.mark.parametrize(
-    ("test", "published", "value", "word"),
-    [
+        # An exact number has no interval.
         ({"kind": "equals", "tolerance": 0}, 4094976, 4094976, "reproduced"),
         ({"kind": "equals", "tolerance": 0}, 4094976, 4094975, "deviates"),
         (EQUALS, -0.8, -0.79, "reproduced"),  # on the edge of the tolerance
-        (EQUALS, -0.8, 0.5, "contradicted"),
-        (ABOVE, None, 0.2, "reproduced"),
         (ABOVE, None, -0.2, "contradicted"),
         (ABOVE, None, 0.0, "undecided"),
     ],
 )
-def test_exact_numbers_are_judged_without_an_interval(
-    test: dict[str, object], published: float | None, value: float, word: str
+def test_judge_gives_the_expected_verdict(
+    test: dict[str, object], published: float | None, values: list[float] | float, word: str
 ) -> None:
-    tested = claim(test, published, unit="deterministic")
-    estimate = estimates.exact(value)
+    exact = not isinstance(values, list)
+    tested = claim(test, published, unit="deterministic" if exact else "seeds")
+    estimate = estimates.exact(values) if exact else estimates.mean(np.array(values))
     assert judge(tested, estimate, p_value(tested, estimate)).word == word
 
 
@@ -124,11 +100,8 @@ def test_a_convention_widens_the_interval() -> None:
     seeds has the interval from that of the lowest values to that of the highest."""
     quantity = {**QUANTITY, "convention": "signs"}
     exact = claim(EQUALS, -0.8, unit="deterministic", quantity=quantity)
-    for low, high, word in (
-        (-0.805, -0.795, "reproduced"),
-        (-0.9, -0.795, "undecided"),
-        (-0.95, -0.9, "deviates"),
-    ):
+    cases = {"reproduced": (-0.805, -0.795), "undecided": (-0.9, -0.795), "deviates": (-0.95, -0.9)}
+    for word, (low, high) in cases.items():
         table = pd.DataFrame({"x": [(low + high) / 2], "x_low": [low], "x_high": [high]})
         estimate = estimate_over_conventions(exact, table)
         assert estimate.interval == (low, high)
@@ -138,19 +111,18 @@ def test_a_convention_widens_the_interval() -> None:
     table = pd.DataFrame({"x": values, "x_low": values - 0.5, "x_high": values + 2})
     above = claim(ABOVE, quantity=quantity)
     estimate = estimate_over_conventions(above, table)
-    assert estimate.value == pytest.approx(1.1)
-    assert estimate.interval[0] == pytest.approx(estimates.mean(values).interval[0] - 0.5)
-    assert estimate.interval[1] == pytest.approx(estimates.mean(values).interval[1] + 2)
+    low, high = estimates.mean(values).interval
+    assert (estimate.value, *estimate.interval) == pytest.approx((1.1, low - 0.5, high + 2))
     assert estimate.p(0.7) == 1  # some signs give it
     for edge in estimate.interval:
         assert estimate.p(edge) == pytest.approx(ALPHA)
     without = estimate_over_conventions(above, table[["x"]])
-    assert without.interval == estimates.mean(values).interval
+    assert without.interval == (low, high)
 
 
 def test_minus_compares_two_columns_by_welchs_test() -> None:
     table = TABLE.assign(y=[-3.0, -3.2, -3.1, 0.0, 0.0, 1.0, 1.2])
-    minus = {"table": "t", "column": "x", "minus": "y", "where": {}}
+    minus = X | {"minus": "y"}
     rows = evaluated(claim(ABOVE, quantity=minus), table)
     cases = rows[~rows["overall"]]
     assert cases["word"].tolist() == ["reproduced", "undecided"]
@@ -163,12 +135,8 @@ def test_minus_compares_two_columns_by_welchs_test() -> None:
 
 def test_row_with_mean_and_sd_has_an_interval() -> None:
     """The row summarizes several seeds."""
-    row = pd.DataFrame(
-        {"setup": ["a"], "status": ["original"], "x": [57.0], "x_sd": [4.0], "n_seeds": [5]}
-    )
-    above = claim(
-        {"kind": "above", "bound": 54.4}, quantity={"table": "t", "column": "x", "where": {}}
-    )
+    row = ONE_ROW.assign(x_sd=4.0, n_seeds=5)
+    above = claim({"kind": "above", "bound": 54.4}, quantity=X)
     result = evaluated(above, row)
     assert result["word"][0] == "undecided"
     assert result[["sd", "n_units"]].iloc[0].tolist() == [4, 5]
@@ -181,11 +149,8 @@ def test_row_with_mean_and_sd_has_an_interval() -> None:
 
 def test_interval_over_items_is_read_from_the_table() -> None:
     """One run is enough then."""
-    row = pd.DataFrame(
-        {"setup": ["a"], "status": ["original"], "x": [57.0], "x_low": [55.0], "x_high": [59.0]}
-    ).assign(n_items=872, interval_method="bootstrap")
-    items = {"table": "t", "column": "x", "where": {}}
-    equals_claim = claim({"kind": "equals", "tolerance": 3}, 57.5, unit="items", quantity=items)
+    row = ONE_ROW.assign(x_low=55.0, x_high=59.0, n_items=872, interval_method="bootstrap")
+    equals_claim = claim({"kind": "equals", "tolerance": 3}, 57.5, unit="items", quantity=X)
     result = evaluated(equals_claim, row).iloc[0]
     assert result["word"] == "reproduced"
     assert result[["unit", "n_units", "interval_method"]].tolist() == ["items", 872, "bootstrap"]
@@ -196,7 +161,7 @@ def test_layers_are_fixed() -> None:
     """Their statistic is computed for each seed, or exactly."""
     table = pd.DataFrame({"layer": np.tile(np.arange(7), 3), "seed": np.repeat(list("012"), 7)})
     table = table.assign(setup="a", status="original", x=table["layer"] * 1.0)
-    layers = {"table": "t", "column": "x", "across_layers": True, "where": {}}
+    layers = X | {"across_layers": True}
     rises = claim({"kind": "above", "bound": 0.5}, quantity=layers | {"against": "layer"})
     result = evaluated(rises, table).iloc[0]
     assert (result["word"], result["unit"], result["n_units"]) == ("reproduced", "seeds", 3)
@@ -212,8 +177,7 @@ def test_layers_are_fixed() -> None:
     counted = claim({"kind": "above", "bound": 0.5}, unit="deterministic", quantity=most.quantity)
     one_seed = table[:7].assign(x=table["layer"] > 2)
     assert evaluated(counted, one_seed)["low"][0] == 4 / 7
-    split = {"table": "t", "column": "x", "by": ["layer"], "where": {}}
-    by_layer = evaluated(claim(ABOVE, unit="deterministic", quantity=split), table)
+    by_layer = evaluated(claim(ABOVE, unit="deterministic", quantity=X | {"by": ["layer"]}), table)
     assert by_layer["setup"].tolist() == ["", *(f"a, layer {i}" for i in range(7))]
     assert explanation(by_layer.iloc[0]) == "6 of 7 cases hold"
 
@@ -223,7 +187,7 @@ def test_errors_over_items_decide_on_the_order_of_layers(error: float, word: str
     table = pd.DataFrame({"layer": range(6), "x": np.arange(6.0), "n_items": 100})
     ends = {"x_low": table["x"] - 1.96 * error, "x_high": table["x"] + 1.96 * error}
     table = table.assign(setup="a", status="original", **ends)
-    layers = {"table": "t", "column": "x", "across_layers": True, "where": {}}
+    layers = X | {"across_layers": True}
     rises = claim(ABOVE, unit="items", quantity=layers | {"against": "layer"})
     assert evaluated(rises, table)["word"][0] == word
     high = {"statistic": "share", "threshold": 0.5}
@@ -232,7 +196,7 @@ def test_errors_over_items_decide_on_the_order_of_layers(error: float, word: str
 
 
 def test_equal_runs_are_exact_where_the_seed_has_no_effect() -> None:
-    quantity = {"table": "t", "column": "x", "where": {}, "exact_where": {"n_clusters": 1}}
+    quantity = X | {"exact_where": {"n_clusters": 1}}
     table = TABLE[:3].assign(x=0.5, n_clusters=[1, 1, 1])
     result = evaluated(claim(ABOVE, quantity=quantity), table).iloc[0]
     assert (result["word"], result["n_units"], result["low"]) == ("reproduced", 3, 0.5)
@@ -251,52 +215,51 @@ def test_runs_apart_are_counted() -> None:
     assert count_outliers(np.array([1.0, 1, 1, 1, 1 + 1e-12])) == count_outliers(np.ones(9)) == 0
     runs = np.r_[np.linspace(0.8, 0.9, 9), 0.3]
     table = pd.DataFrame({"setup": "a", "status": "original", "seed": range(10), "x": runs})
-    row = evaluated(claim(ABOVE, quantity={"table": "t", "column": "x", "where": {}}), table).iloc[
-        0
-    ]
+    row = evaluated(claim(ABOVE, quantity=X), table).iloc[0]
     assert row["runs"].startswith("0.3 0.8 ")
     assert sentence(row) == "reproduced (1 of 10 runs apart from the others)"
 
 
-def test_performance_of_unlearned_tasks_has_no_verdict() -> None:
-    performance = claim(BELOW, quantity=QUANTITY | {"requires_learned": True})
-    result = verdict_text(evaluated(performance, TABLE[:3].assign(learned=False)))
-    assert result == "not computable because the model without any method did not learn the task"
-    trained = claim(BELOW, quantity=QUANTITY | {"requires_training": True})
-    brief = TABLE[:3].assign(too_short="training too short: 25 updates, the authors have 312")
-    result = verdict_text(evaluated(trained, brief.assign(status="stand-in")))
-    assert result == f"not attempted because {brief['too_short'].iloc[0]}"
-    assert evaluated(trained, brief)["word"][0] == "reproduced"  # the authors' own training
-    assert evaluated(trained, brief.assign(too_short=""))["word"][0] == "reproduced"
-    geometry = claim(BELOW, quantity=QUANTITY | {"requires_all_learned": True})
-    result = verdict_text(evaluated(geometry, TABLE[:3].assign(all_learned=False)))
-    assert result == "not computable because a model that is compared did not learn the task"
+@pytest.mark.parametrize(
+    ("requires", "changes", "verdict"),
+    [
+        ("requires_learned", {"learned": False}, "not computable because .* did not learn"),
+        ("requires_all_learned", {"all_learned": False}, "not computable because .* compared"),
+        ("requires_training", {"too_short": "25 updates", "status": "stand-in"}, ".*25 updates"),
+        ("requires_training", {"too_short": "25 updates"}, "reproduced"),  # the authors' own
+        ("requires_training", {"too_short": ""}, "reproduced"),
+    ],
+)
+def test_performance_of_unlearned_tasks_has_no_verdict(
+    requires: str, changes: dict[str, object], verdict: str
+) -> None:
+    performance = claim(BELOW, quantity=QUANTITY | {requires: True})
+    assert re.match(verdict, verdict_text(evaluated(performance, TABLE[:3].assign(**changes))))
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-def test_holm_equals_its_definition(p: list[float]) -> None:
-    """The i-th smallest p-value is multiplied by the number of remaining ones, and adjusted values
-    do not decrease."""
-    result = holm([*p, math.nan])
-    order = sorted(range(len(p)), key=lambda i: p[i])
-    worst = 0.0
-    for rank, i in enumerate(order):
-        worst = max(worst, min(1.0, p[i] * (len(p) - rank)))
-        assert result[i] == pytest.approx(worst)
-    assert math.isnan(result[-1])
+def test_holm_equals_statsmodels(p: list[float]) -> None:
+    *adjusted, missing = holm([*p, math.nan])
+    assert adjusted == pytest.approx(multipletests(p, method="holm")[1])
+    assert math.isnan(missing)
 
 
-def statement(rule: str, values: dict[str, list[float]], **changes: object) -> pd.DataFrame:
+def of_setups(values: dict[str, list[float]], *status: str) -> pd.DataFrame:
+    """Return a table of setups with the given values per seed, by default all original."""
+    parts = [
+        pd.DataFrame({"setup": setup, "status": how, "x": of_seeds}).assign(
+            seed=[str(i) for i in range(len(of_seeds))]
+        )
+        for (setup, of_seeds), how in zip(
+            values.items(), status or ("original",) * len(values), strict=True
+        )
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def statement(rule: str, values: dict[str, list[float]]) -> pd.DataFrame:
     """Evaluate a claim on setups with the given values per seed."""
-    table = pd.DataFrame(
-        [
-            {"setup": setup, "seed": str(seed), "status": "original", "x": x}
-            for setup, of_seeds in values.items()
-            for seed, x in enumerate(of_seeds)
-        ]
-    ).assign(**changes)
-    above = claim(ABOVE, rule=rule, quantity={"table": "t", "column": "x", "where": {}})
-    return evaluated(above, table)
+    return evaluated(claim(ABOVE, rule=rule, quantity=X), of_setups(values))
 
 
 WELL, BADLY, OPEN = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [1.0, -1.0, 0.3]
@@ -307,11 +270,11 @@ WELL, BADLY, OPEN = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [1.0, -1.0, 0.3]
     [
         ("all", {"a": WELL, "b": WELL}, "reproduced", "2 of 2 cases hold"),
         ("all", {"a": WELL, "b": OPEN}, "undecided", "1 of 2 cases hold"),
-        ("all", {"a": WELL, "b": BADLY, "c": OPEN}, "contradicted", "1 of 3 cases hold, 1 fails"),
+        ("all", {"a": WELL, "b": BADLY, "c": OPEN}, "contradicted", "1 fails"),
         ("any", {"a": WELL, "b": BADLY}, "reproduced", "1 of 2 cases hold"),
-        ("any", {"a": OPEN, "b": BADLY}, "undecided", "0 of 2 cases hold"),
+        ("any", {"a": OPEN, "b": BADLY}, "undecided", "0 of 2"),
         ("any", {"a": BADLY, "b": BADLY}, "contradicted", "0 of 2 cases hold"),
-        ("pooled", {"a": WELL, "b": WELL, "c": OPEN}, "undecided", "the interval includes"),
+        ("pooled", {"a": WELL, "b": WELL, "c": OPEN}, "undecided", "interval"),
         ("pooled", {"a": WELL, "b": WELL, "c": [1.2, 1.3, 1.1]}, "reproduced", "3 of 3 cases hold"),
         ("pooled", {"a": WELL, "b": WELL}, "undecided", "2 cases, 3 are needed"),
         ("pooled", {"a": [1.0], "b": [1.1], "c": [0.9]}, "undecided", "1 run, 3 are needed"),
@@ -337,11 +300,8 @@ def test_many_cases_are_adjusted_for_their_number() -> None:
     assert alone["word"] == "reproduced"
     twenty = statement("all", {f"s{i}": values for i in range(20)})
     assert set(twenty.loc[~twenty["overall"], "word"]) == {"undecided"}
-    assert (
-        twenty["reason"][1]
-        == "holds by itself; adjusted for the number of cases, the interval includes the bound"
-    )
-    assert twenty["reason"][0] == "20 cases hold only by themselves"
+    assert "adjusted" in twenty["reason"][1]
+    assert "20 cases" in twenty["reason"][0]
     assert twenty["word"][0] == "reproduced"
     assert twenty["p"][0] == pytest.approx(alone["p"])
 
@@ -356,10 +316,7 @@ def test_incomplete_statement_is_undecided() -> None:
     head = evaluate(claims, {"t": TABLE}, {"t": "f" * 64}, "")
     assert head["id"].tolist() == ["f", "a", "elsewhere"]
     assert head["word"].tolist()[:2] == ["undecided", "reproduced"]
-    assert (
-        explanation(head.iloc[0])
-        == "other cases of the paper have no number; 1 of 1 cases hold, 1 without a number"
-    )
+    assert "1 without a number" in explanation(head.iloc[0])
     against = evaluate(claims, {"t": TABLE.assign(x=-TABLE["x"])}, {"t": "f" * 64}, "")
     assert against["word"].tolist()[:2] == ["contradicted", "contradicted"]
     any_of_them = [c.model_copy(update={"part_of": ANY_OF_THEM}) for c in claims]
@@ -370,19 +327,10 @@ def test_incomplete_statement_is_undecided() -> None:
 def test_originals_decide_and_stand_ins_have_a_verdict_of_their_own() -> None:
     """Whatever stand-ins do, and however many there are."""
     values = {"a": WELL, "b": BADLY, "c": OPEN}
-    table = pd.DataFrame(
-        [
-            {"setup": setup, "seed": str(i), "status": status, "x": x}
-            for (setup, seeds), status in zip(
-                values.items(), ("original", "stand-in", "stand-in"), strict=True
-            )
-            for i, x in enumerate(seeds)
-        ]
-    )
-    above = claim(ABOVE, quantity={"table": "t", "column": "x", "where": {}})
+    table = of_setups(values, "original", "stand-in", "stand-in")
+    above = claim(ABOVE, quantity=X)
     head = evaluated(above, table).iloc[0]
     assert (head["word"], head["status"], head["deviations"]) == ("reproduced", "original", "")
-    assert explanation(head) == "on stand-ins inconsistent, 0 of 2 cases hold, 1 fails"
     stand_ins = evaluated(above, table[table["status"] == "stand-in"]).iloc[0]
     columns = ["stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"]
     assert head[columns].tolist() == stand_ins[columns].tolist() == ["inconsistent", 2, 0, 1]
@@ -402,28 +350,17 @@ def test_tests_for_stand_ins_alone() -> None:
     assert rows["word"].to_dict() == {"": "reproduced", "a": "reproduced", "b": "consistent"}
     assert [expectation(rows.loc[name]) for name in ("a", "b")] == ["-0.8 ± 0.01", "< 0"]
     assert evaluated(claim(EQUALS, -0.8)).set_index("setup").loc["b", "word"] == "inconsistent"
-    rows = evaluated(claim(EQUALS, -0.8, originals_only="it has other numbers"))
-    assert verdict_text(rows, 2) == "not attempted because it has other numbers"
-    nothing = evaluated(
-        claim(EQUALS, -0.8, originals_only="it has other numbers"), TABLE.assign(status="stand-in")
-    )
+    only = claim(EQUALS, -0.8, originals_only="it has other numbers")
+    assert verdict_text(evaluated(only), 2) == "not attempted because it has other numbers"
+    nothing = evaluated(only, TABLE.assign(status="stand-in"))
     assert set(nothing["word"]) == {"not attempted"}
-    assert set(nothing["reason"]) == {"it has other numbers"}
 
 
 def test_few_items_decide_nothing() -> None:
-    row = pd.DataFrame({"setup": ["a"], "status": ["original"], "x": [0.9], "n_items": [19]})
-    row = row.assign(x_low=0.8, x_high=0.95)
-    above = claim(ABOVE, unit="items", quantity={"table": "t", "column": "x", "where": {}})
+    row = ONE_ROW.assign(x_low=55.0, x_high=59.0, n_items=19)
+    above = claim(ABOVE, unit="items", quantity=X)
     assert verdict_text(evaluated(above, row)) == "undecided (19 items, 20 are needed)"
     assert evaluated(above, row.assign(n_items=20))["word"][0] == "reproduced"
-
-
-def test_statements_of_ours_are_marked() -> None:
-    """A statement says "(Ours" exactly where it is declared as ours."""
-    for one in (c for source_paper in papers() for c in read_claims(source_paper)):
-        says_so = any(text in one.belongs_to.text for text in ("(Ours", ": ours,"))
-        assert one.belongs_to.ours == says_so, one.id
 
 
 ANY_OF_THEM = Statement(id="f", text="any of them", rule="any")
@@ -457,12 +394,8 @@ def test_one_verdict_per_setup_and_stand_ins_never_reproduce() -> None:
     assert rows["setup"].tolist() == ["", "a", "b"]
     assert rows["word"].tolist() == ["reproduced", "reproduced", "inconsistent"]
     assert rows["status"].tolist() == ["original", "original", "stand-in"]
-    assert rows.loc[1, ["obtained", "n_units", "record", "data"]].tolist() == [
-        pytest.approx(-0.8),
-        3,
-        "f" * 64,
-        "the data",
-    ]
+    assert rows.loc[1, ["n_units", "record", "data"]].tolist() == [3, "f" * 64, "the data"]
+    assert rows.loc[1, "obtained"] == pytest.approx(-0.8)
     assert verdict_text(rows, 2) == "inconsistent (deviates by +0.3)"
     assert rows["judged"].tolist() == ["reproduced", "reproduced", "deviates"]
     assert expectation(rows.iloc[1]) == "-0.8 ± 0.01"
@@ -486,13 +419,8 @@ def table_for(one: Claim, values: np.ndarray) -> pd.DataFrame:
     quantity = one.quantity
     assert quantity is not None
     n = len(values)
-    columns: dict[str, object] = {
-        "setup": ["s"] * n,
-        "status": "original",
-        "seed": list(map(str, range(n))),
-        **quantity.where,
-        **dict.fromkeys(quantity.besides, "another"),
-    }
+    columns: dict[str, object] = {"setup": ["s"] * n, "status": "original", **quantity.where}
+    columns |= {"seed": list(map(str, range(n))), **dict.fromkeys(quantity.besides, "another")}
     for name, wanted in quantity.original.items():
         columns[name] = wanted[0] if isinstance(wanted, list) else wanted
     columns |= dict.fromkeys(quantity.by, 1)
@@ -549,27 +477,24 @@ def effects(one: Claim) -> dict[str, np.ndarray]:
     }
 
 
-def test_every_claim_can_be_reproduced_and_contradicted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_claim_can_be_reproduced_and_contradicted() -> None:
     """Synthetic tables with the claimed effect, the opposite and no effect give the corresponding
     verdicts, also for statements."""
-    testable = [c for of_paper in papers() for c in read_claims(of_paper) if c.quantity is not None]
-    with_own_tables = [
+    testable = [
         c.model_copy(update={"quantity": c.quantity.model_copy(update={"table": c.id})})
-        for c in testable
+        for of_paper in papers()
+        for c in read_claims(of_paper)
         if c.quantity
     ]
     verdicts = {}
     for name in ("claimed", "opposite", "null"):
-        tables = {c.id: table_for(c, effects(c)[name]) for c in with_own_tables}
-        rows = evaluate(with_own_tables, tables, defaultdict(str), "")
+        tables = {c.id: table_for(c, effects(c)[name]) for c in testable}
+        rows = evaluate(testable, tables, defaultdict(str), "")
         assert len(rows[~rows["overall"] | rows["id"].isin(tables)]) >= len(testable)
         verdicts[name] = rows.set_index("id")["word"]
     assert verdicts["claimed"].eq("reproduced").all()
     assert verdicts["opposite"].isin(["contradicted", "deviates"]).all()
     assert verdicts["null"].ne("reproduced").all()
-    with capsys.disabled():
-        n = len(verdicts["claimed"])
-        print(f" [{len(testable)} claims and {n - len(testable)} statements walked] ", end="")
     assert len(testable) > 300
 
 
@@ -596,14 +521,16 @@ def test_every_published_number_is_used_by_a_claim(key: str) -> None:
 
 
 def test_claims_of_the_papers_are_valid() -> None:
-    """Each names an existing table, and published numbers are looked up."""
+    """Each names an existing table, published numbers are looked up, and a statement says "(Ours"
+    exactly where it is declared as ours."""
     claims = [claim for source_paper in papers() for claim in read_claims(source_paper)]
-    assert len({claim.id for claim in claims}) == len(claims)
-    assert len(claims) > 150
+    assert len({claim.id for claim in claims}) == len(claims) > 150
     assert {c.quantity.table for c in claims if c.quantity} <= set(TABLES)
     published = {c.id: c.published for c in claims if c.published}
     assert published["mickus2024-pearson-snli"].value == -0.878
     assert published["mickus2024-table2-qqp-roberta"].value == 379298306
+    for one in (claim.belongs_to for claim in claims):
+        assert one.ours == any(text in one.text for text in ("(Ours", ": ours,")), one.id
 
 
 def test_verdicts_of_the_smoke_study(smoke: Workflow) -> None:
@@ -620,21 +547,13 @@ def test_verdicts_of_the_smoke_study(smoke: Workflow) -> None:
     assert set(words[without_data & verdicts["overall"]]) == {"contradicted", "reproduced"}
     kinds = set(words[~without_data])
     assert kinds <= {"consistent", "inconsistent", "undecided", "not attempted", "not computable"}
-    open_ends = {
-        "isoscore_performance_r",
-        "isoscore_silhouette_rho",
-        "istar_minus_none",
-        "istar_minus_cosreg",
-        "none_minus_cosreg",
-        "difference",
-        "difference_falls",
-        "performance_change",
-        "transductive_mlp_gain",
-        "inductive_mlp_gain",
-        "change",
-    }
+    open_ends = (
+        "isoscore_performance_r isoscore_silhouette_rho istar_minus_none istar_minus_cosreg "
+        "none_minus_cosreg difference difference_falls performance_change change "
+        "transductive_mlp_gain inductive_mlp_gain"
+    )
     unknown = verdicts[verdicts["word"] == "not computable"]
-    assert set(unknown["column"]) <= open_ends
+    assert set(unknown["column"]) <= set(open_ends.split())
     done = verdicts[verdicts["obtained"].notna() & ~without_data]
     assert set(done["setup"]) >= {"polarity", "pos-scaled", "supersenses", "supersenses-scaled"}
     assert (done["record"].str.len() == 64).all()
@@ -643,40 +562,29 @@ def test_verdicts_of_the_smoke_study(smoke: Workflow) -> None:
     assert done["deviations"].ne("").all()
 
 
+ENTRY = "- {id: a, locator: l, statement: s, quantity: null, test: null"
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "keyword"),
     [
-        (
-            "- {id: a, locator: l, statement: s, quantity: null, test: null}",
-            "expected either `quantity` and `test`",
-        ),
-        (
-            "- {id: a, locator: l, statement: s, quantity: null, because: b, test: null}\n" * 2,
-            "duplicate id a",
-        ),
+        (f"{ENTRY}}}", "`quantity` and `test`"),
+        (f"{ENTRY}, because: b}}\n" * 2, "duplicate"),
         ("- [", "claims"),
+        (f"{ENTRY}, because: b, statment: s}}", "statment"),
+        (f"{ENTRY}, because: b, unit: sedes}}", "sedes"),
         (
-            "- {id: a, locator: l, statment: s, quantity: null, because: b, test: null}",
-            "claims.yaml: a: statment: unknown key; did you mean 'statement'?",
-        ),
-        (
-            "- {id: a, locator: l, statement: s, unit: sedes, because: b, quantity: null, "
-            "test: null}",
-            "claims.yaml: a: unit: Input should be 'deterministic'.*, got 'sedes'",
-        ),
-        (
-            "- {id: a, locator: l, statement: s, unit: seeds, "
-            "quantity: {table: t, column: c, where: {}}, "
-            "published: {dataset: no}, test: {kind: below, bound: 0}}",
-            "claims.yaml: a: published: dataset: no row has False; known: none",
+            "- {id: a, locator: l, statement: s, unit: seeds, published: {dataset: no}, "
+            "quantity: {table: t, column: c, where: {}}, test: {kind: below, bound: 0}}",
+            "no row",
         ),
     ],
 )
 def test_errors_in_claims_files(
-    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, keyword: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Paper, "folder", tmp_path)
     (tmp_path / "claims.yaml").write_text(text)
     (tmp_path / "published.csv").write_text("locator,dataset,model,quantity,value,source_note\n")
-    with pytest.raises(IsotropyError, match=message):
+    with pytest.raises(IsotropyError, match=keyword):
         read_claims(paper("mickus2024"))

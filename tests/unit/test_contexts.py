@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
-from scipy import stats
+from scipy.spatial import distance
 
 from isotropy.errors import IsotropyError
 from isotropy.metrics.contextuality import cosine_between, self_similarity
@@ -59,21 +59,21 @@ STATIC = StaticWordsSpec(
     vectors=["table"],
 )
 
-Piece = tuple[int, str, bool]
+Piece = tuple[int, str]
 
 
 def write(folder: Path, texts: list[str], pieces: list[list[Piece]]) -> tuple[Path, Path]:
     """Write random token vectors of texts, with [CLS] and [SEP] added. Each piece is given by the
-    number of its word, its text, and whether it is a symbol."""
+    number of its word and its text."""
     (folder / "tokens").mkdir(parents=True)
-    rows = []
-    for number, text_pieces in enumerate(pieces):
-        all_pieces = [(-1, "[CLS]", True), *text_pieces, (-1, "[SEP]", True)]
-        rows += [
-            (number, position, word, piece, word < 0, symbol)
-            for position, (word, piece, symbol) in enumerate(all_pieces)
-        ]
-    table = pd.DataFrame(rows, columns=["text", "position", "word", "piece", "special", "symbol"])
+    rows = [
+        (number, position, word, piece)
+        for number, of_text in enumerate(pieces)
+        for position, (word, piece) in enumerate([(-1, "[CLS]"), *of_text, (-1, "[SEP]")])
+    ]
+    table = pd.DataFrame(rows, columns=["text", "position", "word", "piece"])
+    table["special"] = table["word"] < 0
+    table["symbol"] = table["special"] | table["piece"].isin(list("(),-"))
     table.assign(piece=table["piece"].astype("category")).to_parquet(folder / "tokens" / TOKENS)
     pd.DataFrame({"text": texts}).to_parquet(folder / "texts.parquet")
     for layer in (0, 1):
@@ -85,17 +85,9 @@ def write(folder: Path, texts: list[str], pieces: list[list[Piece]]) -> tuple[Pa
 
 TEXTS = ["(Un)do it, Bo", "It rains", "undo --"]
 PIECES: list[list[Piece]] = [
-    [
-        (0, "(", True),
-        (0, "un", False),
-        (0, ")", True),
-        (0, "do", False),
-        (1, "it", False),
-        (1, ",", True),
-        (2, "bo", False),
-    ],
-    [(0, "it", False), (1, "rain", False), (1, "##s", False)],
-    [(0, "un", False), (0, "##do", False), (1, "-", True), (1, "-", True)],
+    [(0, "("), (0, "un"), (0, ")"), (0, "do"), (1, "it"), (1, ","), (2, "bo")],
+    [(0, "it"), (1, "rain"), (1, "##s")],
+    [(0, "un"), (0, "##do"), (1, "-"), (1, "-")],
 ]
 
 
@@ -103,7 +95,7 @@ PIECES: list[list[Piece]] = [
 def sentences(tmp_path: Path) -> tuple[Sentences, list[Path]]:
     """Two data sets with one sentence in common."""
     first = write(tmp_path / "a", TEXTS, PIECES)
-    second = write(tmp_path / "b", [TEXTS[1], "Bo"], [PIECES[1], [(0, "bo", False)]])
+    second = write(tmp_path / "b", [TEXTS[1], "Bo"], [PIECES[1], [(0, "bo")]])
     folders, tables = [first[0], second[0]], [first[1], second[1]]
     return read_sentences(folders, tables), folders
 
@@ -111,21 +103,18 @@ def sentences(tmp_path: Path) -> tuple[Sentences, list[Path]]:
 def test_sentence_of_two_data_sets_counts_once(sentences: tuple[Sentences, list[Path]]) -> None:
     result, folders = sentences
     assert result.texts == [*TEXTS, "Bo"]
-    pieces = [piece for text_pieces in PIECES for _, piece, _ in text_pieces] + ["bo"]
+    pieces = [piece for text_pieces in PIECES for _, piece in text_pieces] + ["bo"]
     assert result.tokens["piece"].tolist() == pieces
     assert result.tokens["sentence"].tolist() == [0] * 7 + [1] * 3 + [2] * 4 + [3]
     vectors = read_token_vectors(result, folders, 1)
-    layer_vectors = [safetensors.numpy.load_file(f / layer_file(1))["vectors"] for f in folders]
-    assert np.array_equal(
-        vectors, np.concatenate([layer_vectors[0][result.rows[0]], layer_vectors[1][[6]]])
-    )
+    first, second = (safetensors.numpy.load_file(f / layer_file(1))["vectors"] for f in folders)
+    assert np.array_equal(vectors, np.concatenate([first[result.rows[0]], second[[6]]]))
     assert result.rows[1].tolist() == [6]
 
 
 def test_repeated_lines_of_a_corpus_count_once(tmp_path: Path) -> None:
-    folder, table = write(
-        tmp_path, ["it rains", "it rains", "Bo"], [PIECES[1]] * 2 + [PIECES[0][6:]]
-    )
+    pieces = [PIECES[1], PIECES[1], PIECES[0][6:]]
+    folder, table = write(tmp_path, ["it rains", "it rains", "Bo"], pieces)
     result = read_sentences([folder], [table])
     assert result.texts == ["it rains", "Bo"]
     assert result.tokens["sentence"].tolist() == [0, 0, 0, 1]
@@ -161,42 +150,27 @@ def test_variants_leave_out_or_standardize_words(sentences: tuple[Sentences, lis
     result, folders = sentences
     vectors = read_token_vectors(result, folders, 1)
     words = split_words(result, "mean")
-    remaining = occurrences(vectors, words, "mean", "no-first").words
-    assert remaining.names[remaining.types].tolist() == [
-        "Un)do",
-        "it",
-        ",",
-        "Bo",
-        "rains",
-        "-",
-        "-",
-    ]
+    left = occurrences(vectors, words, "mean", "no-first").words
+    assert " ".join(left.names[left.types]) == "Un)do it , Bo rains - -"
     vectors[2, 0] = 5000
-    remaining = occurrences(vectors, words, "mean", "no-massive").words
-    assert remaining.names[remaining.types].tolist()[:3] == ["(", "it", ","]
-    standardized = occurrences(
-        vectors, split_words(result, "pieces"), "pieces", "standardized"
-    ).vectors
+    left = occurrences(vectors, words, "mean", "no-massive").words
+    assert left.names[left.types].tolist()[:3] == ["(", "it", ","]
+    pieces = split_words(result, "pieces")
+    standardized = occurrences(vectors, pieces, "pieces", "standardized").vectors
     assert standardized.mean(axis=0) == pytest.approx(np.zeros(6), abs=1e-5)
-    vectors[:, 0] = 1e6
-    vectors[:, 1:] = 0
-    with pytest.raises(IsotropyError, match="no-massive: no words are left"):
+    vectors[:] = [1e6, 0, 0, 0, 0, 0]
+    with pytest.raises(IsotropyError, match="no-massive"):
         occurrences(vectors, words, "mean", "no-massive")
 
 
 def test_words_count_once_per_sentence(tmp_path: Path) -> None:
     texts = ["a b a", "a ,", "b a", "a"]
-    pieces: list[list[Piece]] = [
-        [(0, "a", False), (1, "b", False), (2, "a", False)],
-        [(0, "a", False), (1, ",", True)],
-        [(0, "b", False), (1, "a", False)],
-        [(0, "a", False)],
-    ]
+    pieces = [list(enumerate(text.split())) for text in texts]
     folder, table = write(tmp_path, texts, pieces)
     words = split_words(read_sentences([folder], [table]), "first")
     assert first_occurrences(words, 3).tolist() == [0, 3, 6, 7]
     assert first_occurrences(words, 2).tolist() == [0, 1, 3, 5, 6, 7]
-    with pytest.raises(IsotropyError, match="no word occurs in 5 different sentences"):
+    with pytest.raises(IsotropyError, match="in 5 different"):
         first_occurrences(words, 5)
 
 
@@ -208,8 +182,8 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sentences, np.ndarra
     for _ in range(60):
         words = random.integers(0, 12, random.integers(2, 9))
         texts.append(" ".join(f"w{w}" for w in words) + f" x{len(texts)}")
-        own = [(i, f"w{w}", False) for i, w in enumerate(words.tolist())]
-        pieces.append([*own, (len(own), f"x{len(texts)}", False)])
+        own = [*(f"w{w}" for w in words), f"x{len(texts)}"]
+        pieces.append(list(enumerate(own)))
     folder, table = write(tmp_path_factory.mktemp("many"), texts, pieces)
     sentences = read_sentences([folder], [table])
     vectors = read_token_vectors(sentences, [folder], 1)
@@ -236,11 +210,9 @@ def test_scores_equal_those_of_the_metrics(
     assert (row["baseline_cosine"], row["baseline_cosine_error"]) == base
     inter = type_cosines(vectors, tokens["sentence"].to_numpy()).s_inter
     assert base.value == pytest.approx(inter, abs=1e-6)
-    first_in_sentence = ~tokens.duplicated(["sentence", "piece"])
-    in_enough_sentences = (
-        tokens[first_in_sentence].groupby("piece")["sentence"].transform("size") >= 5
-    )
-    chosen = np.flatnonzero(first_in_sentence)[in_enough_sentences.to_numpy()]
+    first_in_sentence = tokens.drop_duplicates(["sentence", "piece"])
+    n_sentences = first_in_sentence.groupby("piece")["sentence"].transform("size")
+    chosen = first_in_sentence.index[n_sentences >= 5].to_numpy()
     similarity = self_similarity(vectors[chosen], tokens["piece"].to_numpy()[chosen])
     assert row["self_similarity"] == pytest.approx(similarity.values.mean(), abs=1e-9)
     error = similarity.values.std(ddof=1) / np.sqrt(len(similarity.values))
@@ -281,8 +253,7 @@ def test_rows_cover_units_and_variants_and_are_seeded(
     for frame, other in zip(layer[:3], again[:3], strict=True):
         pd.testing.assert_frame_equal(frame, other, check_exact=True)
     other = measure_contexts(many[0], many[1], SPEC.model_copy(update={"seed": 1}))
-    same = other.rows["self_similarity"] == layer.rows["self_similarity"]
-    assert same.all()
+    assert other.rows["self_similarity"].equals(layer.rows["self_similarity"])
     assert (other.rows["intra_null"] != layer.rows["intra_null"]).all()
 
 
@@ -302,21 +273,14 @@ def test_static_vectors_of_words_and_their_benchmark(
 
     pairs = np.array([["w1", "w2"], ["w3", "w4"], ["w5", "nothing"], ["w6", "w7"]])
     benchmark = {"words": Benchmark(pairs, np.array([1.0, 2, 3, 4]))}
-    table = StaticVectors(
-        ["w1", "w1", *(f"w{i}" for i in range(2, 7)), "other"],
-        np.arange(40, dtype=np.float32).reshape(8, 5),
-    )
+    names = ["w1", "w1", "w2", "w3", "w4", "w5", "w6", "other"]
+    table = StaticVectors(names, np.arange(40, dtype=np.float32).reshape(8, 5))
     result = measure_layers(sentences, [folder], STATIC, {"table": table}, benchmark)
-    assert result.groupby(["layer", "vectors"]).size().to_dict() == {
-        **{(n, kind): 4 for n in (0, 1) for kind in statics},
-        (-1, "table"): 4,
-    }
+    keys = [*((n, kind) for n in (0, 1) for kind in statics), (-1, "table")]
+    assert result.groupby(["layer", "vectors"]).size().to_dict() == dict.fromkeys(keys, 4)
     assert result.groupby("pair")["covered"].first().tolist() == [True, True, False, False]
     table_cosines = result[result["vectors"] == "table"].set_index("pair")["cosine"]
-    v = table.vectors.astype(np.float64)
-    assert table_cosines[0] == pytest.approx(
-        v[0] @ v[2] / np.linalg.norm(v[0]) / np.linalg.norm(v[2])
-    )
+    assert table_cosines[0] == pytest.approx(1 - distance.cosine(*table.vectors[[0, 2]]))
 
 
 def test_missing_words_have_the_mean_vector() -> None:
@@ -325,8 +289,6 @@ def test_missing_words_have_the_mean_vector() -> None:
     result = benchmark_cosines({"s": static}, {"words": pairs})
     assert result["cosine"].tolist() == pytest.approx([0, 0.5**0.5, 1])
     assert result["covered"].tolist() == [True, False, False]
-    rho = stats.spearmanr(result["cosine"], result["score"]).statistic
-    assert rho == 1
     table = StaticVectors(["b", "c", "b"], np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32))
-    found_words = look_up_words({"t": table}, ["b", "a"])["t"]
-    assert (found_words.words, found_words.vectors.tolist()) == (["b"], [[1, 2]])
+    found = look_up_words({"t": table}, ["b", "a"])["t"]
+    assert (found.words, found.vectors.tolist()) == (["b"], [[1, 2]])

@@ -104,8 +104,4 @@ def test_names_of_lines_do_not_overlap() -> None:
     assert len(boxes) == 6
     assert not any(a.overlaps(b) for a, b in combinations(boxes.values(), 2))
     heights = sorted(boxes, key=lambda text: boxes[text].y0)
-    assert heights == [
-        *("to 0", "to 0.01", "to 0.015", "to 0.02"),
-        "across",
-        "to 1",
-    ]
+    assert heights == ["to 0", "to 0.01", "to 0.015", "to 0.02", "across", "to 1"]

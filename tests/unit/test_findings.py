@@ -62,9 +62,8 @@ def batches_beyond_a_tenth(stability_of_batches: pd.DataFrame) -> str:
 
 
 def orders_of_isotropy(isotropy: pd.DataFrame) -> str:
-    assert (isotropy.groupby("setup")[["orders_gain", "orders_matched_gain"]].mean() > 1).all(
-        axis=None
-    )
+    gains = isotropy.groupby("setup")[["orders_gain", "orders_matched_gain"]].mean()
+    assert (gains > 1).all(axis=None)
     assert (isotropy["isoscore_gain"] > 0).all()
     first = isotropy[isotropy["layer"] == 1].mean(numeric_only=True)
     return (
@@ -74,9 +73,9 @@ def orders_of_isotropy(isotropy: pd.DataFrame) -> str:
 
 
 def similarity_is_open(similarity: pd.DataFrame) -> str:
-    words = similarity.set_index("dataset").loc["wordsim353"]
-    assert words["gain_low"] < 0 < words["gain_high"]
-    return f"the interval is [{words['gain_low']:.0f}, {words['gain_high']:.0f}] points"
+    low, high = similarity.set_index("dataset").loc["wordsim353", ["gain_low", "gain_high"]]
+    assert low < 0 < high
+    return f"the interval is [{low:.0f}, {high:.0f}] points"
 
 
 def word_pairs(similarity: pd.DataFrame) -> str:
@@ -99,10 +98,8 @@ def within_clusters(cai: pd.DataFrame) -> str:
 def depth(cai: pd.DataFrame) -> str:
     by_layer = cai.groupby("layer")[["lid_euclidean", "has_clusters"]].mean().reset_index()
     rho = stats.spearmanr(by_layer["layer"], by_layer["lid_euclidean"]).statistic
-    clustered = int((by_layer["has_clusters"] > 0.5).sum())
-    n = ORDINALS[len(by_layer)]
-    assert clustered < len(by_layer) / 2
-    return f"({n} layers: ρ {rho:.2f}"
+    assert (by_layer["has_clusters"] > 0.5).mean() < 0.5
+    return f"({ORDINALS[len(by_layer)]} layers: ρ {rho:.2f}"
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from IsoScore import IsoScore as published_package
 from safetensors import safe_open
-from sklearn.metrics import silhouette_score
-from transformers import AutoModelForQuestionAnswering
+from scipy import stats
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, silhouette_score
 
 from isotropy.errors import IsotropyError
 from isotropy.transforms import ClusterBasedEnhancement
@@ -28,12 +28,10 @@ from replication.finetune.data import (
     Window,
     best_answers,
     collate,
-    exact_match,
-    f1,
     read_task_data,
     windows,
 )
-from replication.finetune.model import BatchClustering, load_model, load_tokenizer, task_loss
+from replication.finetune.model import BatchClustering, load_tokenizer, task_loss
 from replication.finetune.scores import answer_scores, classification_scores, regression_scores
 from replication.finetune.spec import GeometrySettings, Method
 from replication.finetune.train import finetune, make_penalty
@@ -53,7 +51,7 @@ CPU = torch.device("cpu")
 
 def train(folder: Path, settings: Any = None, model: Any = None) -> tuple[Any, dict[str, Any]]:
     """Fine-tune a tiny model, by default without a penalty; return the updates and facts."""
-    settings = spec(Method(kind="none")) if settings is None else settings
+    settings = settings or spec(Method(kind="none"))
     return finetune(settings, model or tiny(), learnable_inputs(), 0, CPU, folder)
 
 
@@ -154,19 +152,16 @@ def test_divergence_and_float16_without_a_gpu_are_errors(tmp_path: Path) -> None
     model = tiny()
     with torch.no_grad():
         model.classifier.weight.fill_(math.inf)
-    with pytest.raises(
-        IsotropyError,
-        match=r"diverged at update 1 of 12: the loss is not finite; use a smaller learning_rate",
-    ):
+    with pytest.raises(IsotropyError, match="the loss"):
         train(tmp_path, model=model)
     model = tiny()
     with torch.no_grad():
         model.bert.encoder.layer[1].output.dense.weight.fill_(math.inf)
-    with pytest.raises(IsotropyError, match=r"diverged at update 1 of 12: .* NaN or infinity"):
+    with pytest.raises(IsotropyError, match="NaN"):
         train(tmp_path, spec(ISTAR), model)
-    with pytest.raises(IsotropyError, match=r"training diverged"):
+    with pytest.raises(IsotropyError, match="diverged"):
         train(tmp_path, spec(ISTAR, learning_rate=1e30, max_grad_norm=None))
-    with pytest.raises(IsotropyError, match="float16 needs a GPU"):
+    with pytest.raises(IsotropyError, match="float16"):
         train(tmp_path, spec(precision="float16"))
     rows, _ = train(tmp_path / "half", spec(precision="bfloat16", epochs=1))
     assert np.isfinite(rows["score"]).all()
@@ -188,33 +183,28 @@ def test_geometry_equals_independent_computations() -> None:
             layers[layer].append(states[0].numpy())
     clouds = [np.concatenate(states_of_layer) for states_of_layer in layers]
     for i, cloud in enumerate(clouds):
-        row = measured.layers.iloc[i]
         sentences = np.stack([tokens[0] for tokens in layers[i]])
-        assert row["isoscore"] == pytest.approx(float(published_package.IsoScore(cloud)), abs=1e-5)
         units = cloud / np.linalg.norm(cloud, axis=1, keepdims=True)
         n = len(units)
-        assert row["mean_cosine"] == pytest.approx(
-            ((units @ units.T).sum() - n) / (n * (n - 1)), abs=1e-5
-        )
-        assert row["sentence_two_nn"] == pytest.approx(
-            skdim.id.TwoNN().fit(sentences).dimension_, rel=1e-4
-        )
-        assert row["sentence_silhouette"] == pytest.approx(
-            silhouette_score(sentences, inputs.targets), abs=1e-5
-        )
-    all_layers = np.concatenate(clouds)
-    assert measured.facts["isoscore"] == pytest.approx(
-        float(published_package.IsoScore(all_layers)), abs=1e-5
-    )
+        expected = {
+            "isoscore": float(published_package.IsoScore(cloud)),
+            "mean_cosine": ((units @ units.T).sum() - n) / (n * (n - 1)),
+            "sentence_silhouette": silhouette_score(sentences, inputs.targets),
+        }
+        row = measured.layers.iloc[i]
+        assert row[list(expected)].to_dict() == pytest.approx(expected, abs=1e-5)
+        two_nn = skdim.id.TwoNN().fit(sentences).dimension_
+        assert row["sentence_two_nn"] == pytest.approx(two_nn, rel=1e-4)
+    isoscore = float(published_package.IsoScore(np.concatenate(clouds)))
+    assert measured.facts["isoscore"] == pytest.approx(isoscore, abs=1e-5)
     assert measured.facts["n_tokens"] == len(clouds[0])
-    right = np.mean(np.stack(logits).argmax(axis=1) == inputs.targets)
-    assert measured.facts["performance"] == pytest.approx(100 * right)
-    assert measured.facts["activations"] == pytest.approx(
-        np.mean([t[0] for t in layers[-1]], axis=0), abs=1e-5
-    )
-    assert list(measured.points["predicted"]) == np.stack(logits).argmax(axis=1).tolist()
-    correct = (measured.points["predicted"] == measured.points["label"]).mean()
-    assert measured.facts["metrics"]["accuracy"] == pytest.approx(100 * correct)
+    predicted = np.stack(logits).argmax(axis=1)
+    accuracy = pytest.approx(100 * np.mean(predicted == inputs.targets))
+    assert measured.facts["performance"] == measured.facts["metrics"]["accuracy"] == accuracy
+    first_tokens = np.mean([t[0] for t in layers[-1]], axis=0)
+    assert measured.facts["activations"] == pytest.approx(first_tokens, abs=1e-5)
+    assert measured.points["predicted"].tolist() == predicted.tolist()
+    assert measured.points["label"].tolist() == inputs.targets.tolist()
 
 
 def test_isoscore_star_uses_the_covariance_of_training_tokens() -> None:
@@ -225,9 +215,8 @@ def test_isoscore_star_uses_the_covariance_of_training_tokens() -> None:
     same_data = measure(Reader(model, 0, CPU), inputs, side, settings)
     other_data = measure(Reader(model, 0, CPU), training_inputs, side, spec(Method(kind="none")))
     assert same_data.facts["isoscore_star"] == pytest.approx(same_data.facts["isoscore"], abs=1e-9)
-    assert other_data.facts["isoscore_star"] != pytest.approx(
-        other_data.facts["isoscore"], abs=1e-4
-    )
+    isoscore = pytest.approx(other_data.facts["isoscore"], abs=1e-4)
+    assert other_data.facts["isoscore_star"] != isoscore
     assert other_data.facts["isoscore"] == same_data.facts["isoscore"]
 
 
@@ -263,24 +252,17 @@ def test_projection_on_mean_and_largest_other_axis(seed: int, n: int, d: int) ->
     assert (y**2).sum() == pytest.approx(np.linalg.svd(rest, compute_uv=False)[0] ** 2)
 
 
-def test_scores_of_tasks_equal_their_definitions() -> None:
+def test_scores_of_tasks_equal_scikit_learn_and_scipy() -> None:
     generator = np.random.default_rng(0)
     right, predicted = generator.integers(0, 2, 200), generator.integers(0, 2, 200)
-    tp, tn = ((predicted == c) & (right == c) for c in (1, 0))
-    fp, fn = ((predicted == c) & (right == 1 - c) for c in (1, 0))
-    a, b, c, d = (int(x.sum()) for x in (tp, tn, fp, fn))
-    scores = classification_scores(predicted, right, 2)
-    assert scores["accuracy"] == pytest.approx(100 * (a + b) / 200)
-    assert scores["matthews"] == pytest.approx(
-        100 * (a * b - c * d) / math.sqrt((a + c) * (a + d) * (b + c) * (b + d))
-    )
-    assert scores["f1"] == pytest.approx(100 * 2 * a / (2 * a + c + d))
+    peers = {"accuracy": accuracy_score, "matthews": matthews_corrcoef, "f1": f1_score}
+    expected = {name: 100 * peer(right, predicted) for name, peer in peers.items()}
+    assert classification_scores(predicted, right, 2) == pytest.approx(expected)
     assert "f1" not in classification_scores(np.array([0, 1]), np.array([0, 1]), 3)
     x, y = generator.standard_normal(100), generator.standard_normal(100)
-    result = regression_scores(x, x + y)
-    assert result["pearson"] == pytest.approx(100 * np.corrcoef(x, x + y)[0, 1])
-    ranks = [np.argsort(np.argsort(v)) for v in (x, x + y)]
-    assert result["spearman"] == pytest.approx(100 * np.corrcoef(*ranks)[0, 1])
+    correlations = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}
+    expected = {name: 100 * peer(x, x + y).statistic for name, peer in correlations.items()}
+    assert regression_scores(x, x + y) == pytest.approx(expected)
     assert regression_scores(np.ones(5), y[:5]) == {"pearson": 0.0, "spearman": 0.0}
 
 
@@ -298,9 +280,6 @@ def test_scores_of_tasks_equal_their_definitions() -> None:
 def test_answers_are_scored_as_in_squad(
     answer: str, right: list[str], exact: float, overlap: float
 ) -> None:
-    """Expected values were computed by hand."""
-    assert exact_match(answer, right) == exact
-    assert f1(answer, right) == pytest.approx(overlap)
     scores = answer_scores([answer], [right])
     assert scores["exact_match"].tolist() == [100 * exact]
     assert scores["f1"].tolist() == pytest.approx([100 * overlap])
@@ -343,53 +322,45 @@ def test_runs_follow_from_the_configuration(project: Path) -> None:
     study = load_study(read_configuration([project / "config.yaml"], {}), project)
     paper = study.config.rudman2024
     assert paper is not None
-    runs = paper.runs()
-    assert set(runs) == {
-        f"polarity--all-MiniLM-L6-v2--{m}"
-        for m in (
-            "none",
-            "cosreg_lambda1",
-            "istar_lambdam1_zeta0_2",
-            "istar_lambda1_zeta0_2",
-            "istar_lambda5_zeta0_2",
-        )
-    }
-    assert Method(kind="istar", strength=0.5, zeta=0.25).name == "istar_lambda0_5_zeta0_25"
+    methods = ["none", "cosreg_lambda1"]
+    methods += [f"istar_lambda{strength}_zeta0_2" for strength in ("m1", "1", "5")]
+    assert set(paper.runs()) == {f"polarity--all-MiniLM-L6-v2--{m}" for m in methods}
     plan = Plan(study, project, project)
-    name = next(iter(runs))
-    assert (
-        plan.spec(f"finetune/rudman2024/{name}/seed1").canonical()
-        != plan.spec(f"finetune/rudman2024/{name}/seed0").canonical()
-    )
-    without = study.model_copy(
-        update={"config": study.config.model_copy(update={"rudman2024": None})}
-    )
+    name = next(iter(paper.runs()))
+    seed0, seed1 = (plan.spec(f"finetune/rudman2024/{name}/seed{i}").canonical() for i in (0, 1))
+    assert seed0 != seed1
+    config = study.config.model_copy(update={"rudman2024": None})
+    without = Plan(study.model_copy(update={"config": config}), project, project)
     with pytest.raises(LookupError, match=name):
-        Plan(without, project, project).spec(f"finetune/rudman2024/{name}/seed0")
-    assert not any("rudman2024" in file for file in Plan(without, project, project).table_files())
-    for broken in (
+        without.spec(f"finetune/rudman2024/{name}/seed0")
+    assert not any("rudman2024" in file for file in without.table_files())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
         {"kind": "none", "strength": 1.0},
         {"kind": "istar", "strength": 1.0},
         {"kind": "unbiased", "strength": 1.0, "zeta": 0.1},
         {"kind": "cosreg", "zeta": 0.1},
-    ):
-        with pytest.raises(ValueError, match="I-STAR has strength and zeta"):
-            Method.model_validate(broken)
+    ],
+)
+def test_methods_without_their_parameters_are_rejected(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="strength"):
+        Method.model_validate(fields)
 
 
 def test_spec_sets_layers_of_the_penalty_and_padding() -> None:
     for layers, expected in (("all", "all"), ("last", (-1,))):
-        istar = Method(kind="istar", strength=1, zeta=0.2, layers=layers)
-        cosreg = Method(kind="cosreg", strength=1, layers=layers)
-        unbiased = Method(kind="unbiased", strength=1, layers=layers)
-        for method in (istar, cosreg, unbiased):
-            assert make_penalty(spec(method), 16).layers == expected
+        for kind, zeta in (("istar", 0.2), ("cosreg", None), ("unbiased", None)):
+            fields = {"kind": kind, "strength": 1, "zeta": zeta, "layers": layers}
+            assert make_penalty(spec(Method.model_validate(fields)), 16).layers == expected
     inputs = learnable_inputs()
-    longest = max(map(len, inputs.ids))
-    assert collate(inputs, range(4), 0, CPU).mask.shape[1] <= longest
-    padded = collate(inputs, range(4), 0, CPU, 40)
-    assert padded.mask.shape == (4, 40)
-    assert padded.mask.sum() == collate(inputs, range(4), 0, CPU).mask.sum()
+    mask = collate(inputs, range(4), 0, CPU).mask
+    padded = collate(inputs, range(4), 0, CPU, 40).mask
+    assert mask.shape[1] <= max(map(len, inputs.ids))
+    assert padded.shape == (4, 40)
+    assert padded.sum() == mask.sum()
 
 
 def test_padding_length_changes_the_penalty_only_if_padding_counts(tmp_path: Path) -> None:
@@ -404,24 +375,8 @@ def test_padding_length_changes_the_penalty_only_if_padding_counts(tmp_path: Pat
         return float(rows["score"].iloc[0])
 
     assert first_score("a") == pytest.approx(first_score("b", pad_to_max_length=True), abs=1e-4)
-    counted = (
-        first_score("c", keep_padding=True),
-        first_score("d", keep_padding=True, pad_to_max_length=True),
-    )
-    assert abs(counted[0] - counted[1]) > 1e-3
-
-
-@pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
-def test_other_architectures_are_trained_and_measured(kind: str, tmp_path: Path) -> None:
-    """All layers are measured, although configurations of architectures have different field
-    names."""
-    model = tiny(kind)
-    side = task_data(learnable_inputs())
-    rows, _ = train(tmp_path, spec(epochs=1), model)
-    assert np.isfinite(rows["score"]).all()
-    result = measure(Reader(model, 0, CPU), side.inputs, side, spec())
-    assert list(result.layers["layer"]) == [1, 2, 3]
-    assert result.layers["isoscore"].between(0, 1).all()
+    counted = first_score("c", keep_padding=True)
+    assert abs(counted - first_score("d", keep_padding=True, pad_to_max_length=True)) > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "albert", "roberta"])
@@ -451,34 +406,23 @@ def test_head_reads_enhanced_first_tokens(kind: str) -> None:
 
 
 def test_max_length_beyond_the_model_is_rejected(minilm: Path) -> None:
-    with pytest.raises(IsotropyError, match="reads at most 512 word pieces, not 600"):
+    with pytest.raises(IsotropyError, match="at most 512"):
         load_tokenizer(minilm, 600)
 
 
-def prepared_from_mirror(
-    project: Path, mirror: Path, tmp_path: Path, source: str, **about: Any
-) -> tuple[Path, Path]:
-    """Write prepared tables of the first `n` items of a source in the mirror."""
-    entry: Source = load_registry(project / "config/sources").sources[source]
-    origin = next(o for o in entry.origins if o.type == "mirror")
-    folder = tmp_path / source
-    folder.mkdir()
-    for name, path in origin.files.items():
-        (folder / name).symlink_to(mirror / path)
-    rows = read_rows(entry.contents[origin.content], folder)[: about.pop("n")]
-    prepared = prepare_sentences(SentencesSpec(kind="sentences", source=source, **about), rows)
-    prepared.texts.to_parquet(folder / "texts.parquet")
-    write_items(folder / "items.parquet", prepared.items, prepared.dataset, "isotropy-record:0")
-    return folder / "texts.parquet", folder / "items.parquet"
-
-
 def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path: Path) -> None:
-    """Windows of real questions contain their answers, correct logits give exact matches, and a
-    model can be trained and measured."""
-    texts, items = prepared_from_mirror(
-        project, mirror, tmp_path, "squad-part", task="extractive", n=60
-    )
-    training = TRAINING.model_copy(update={"max_length": 192, "epochs": 1, "batch_size": 8})
+    """Windows of real questions contain their answers: correct logits give exact matches."""
+    entry: Source = load_registry(project / "config/sources").sources["squad-part"]
+    origin = next(o for o in entry.origins if o.type == "mirror")
+    for name, path in origin.files.items():
+        (tmp_path / name).symlink_to(mirror / path)
+    rows = read_rows(entry.contents[origin.content], tmp_path)[:60]
+    spec = SentencesSpec(kind="sentences", source="squad-part", task="extractive")
+    prepared = prepare_sentences(spec, rows)
+    texts, items = tmp_path / "texts.parquet", tmp_path / "items.parquet"
+    prepared.texts.to_parquet(texts)
+    write_items(items, prepared.items, prepared.dataset, "isotropy-record:0")
+    training = TRAINING.model_copy(update={"max_length": 192})
     side = read_task_data(load_tokenizer(minilm, 64), texts, items, training)
     starts, ends = [], []
     for window in side.inputs.windows:
@@ -489,59 +433,3 @@ def test_squad_on_real_items(project: Path, mirror: Path, minilm: Path, tmp_path
     answers = best_answers(side.inputs.windows, starts, ends, side.contexts)
     # A word piece may be longer than the answer
     assert answer_scores(answers, side.inputs.answers)["exact_match"].mean() > 95
-    model = load_model(minilm, "extractive", 0, 0, 0).model
-    assert isinstance(model, type(AutoModelForQuestionAnswering.from_config(model.config)))
-    changes = {"metric": "exact_match", "training": training}
-    chosen = spec(Method(kind="none")).model_copy(update=changes)
-    every, n = side.inputs, slice(8)
-    few = Inputs(
-        "extractive", every.ids[n], None, every.targets[n], every.windows[n], every.answers
-    )
-    finetune(chosen, model, few, 0, CPU, tmp_path / "work")
-    measured = measure(Reader(model, 0, CPU), few, side, chosen)
-    assert set(measured.facts["metrics"]) == {"exact_match", "f1"}
-    assert 0 <= measured.facts["metrics"]["exact_match"] <= measured.facts["metrics"]["f1"] < 60
-    assert measured.layers["sentence_silhouette"].isna().all()
-    assert measured.points[["label", "predicted"]].isna().all(axis=None)
-    assert measured.points["f1"].mean() == pytest.approx(measured.facts["metrics"]["f1"])
-    assert measured.points["f1"].notna().sum() == len(every.answers)
-
-
-def test_sts_and_cola_on_real_items(
-    project: Path, mirror: Path, minilm: Path, tmp_path: Path
-) -> None:
-    """STS-B is a regression with both correlations, CoLA has Matthews' correlation; texts of pairs
-    have token types."""
-    tokenizer = load_tokenizer(minilm, 64)
-    texts, items = prepared_from_mirror(
-        project, mirror, tmp_path, "glue-stsb-validation", task="regression", n=40
-    )
-    side = read_task_data(
-        tokenizer, texts, items, TRAINING.model_copy(update={"max_length": 64, "token_types": True})
-    )
-    assert side.inputs.targets.dtype == np.float32
-    assert side.inputs.types is not None
-    assert all(
-        row.count(102) == 2 and sum(kinds) > 0
-        for row, kinds in zip(side.inputs.ids, side.inputs.types, strict=True)
-    )
-    model = load_model(minilm, "regression", 0, 0, 0).model
-    chosen = spec(Method(kind="none")).model_copy(update={"metric": "spearman"})
-    finetune(chosen, model, side.inputs, 0, CPU, tmp_path / "work")
-    measured = measure(Reader(model, 0, CPU), side.inputs, side, chosen)
-    assert measured.facts["performance"] == measured.facts["metrics"]["spearman"]
-    predicted = measured.points["predicted"].to_numpy()
-    assert measured.facts["metrics"]["pearson"] == pytest.approx(
-        100 * np.corrcoef(predicted, side.inputs.targets)[0, 1], abs=1e-3
-    )
-    cola = prepared_from_mirror(
-        project, mirror, tmp_path, "glue-cola-validation", label_names=["no", "yes"], n=20
-    )
-    side = read_task_data(tokenizer, *cola, TRAINING)
-    measured = measure(
-        Reader(load_model(minilm, "single-label", 2, 0, 0).model, 0, CPU),
-        side.inputs,
-        side,
-        spec(ISTAR).model_copy(update={"metric": "matthews"}),
-    )
-    assert measured.facts["performance"] == measured.facts["metrics"]["matthews"]

@@ -66,18 +66,15 @@ def test_many_points_are_thinned_to_points_of_the_table(n_steps: int, n_seeds: i
     np.testing.assert_allclose(merged["score"], merged["score_table"], rtol=5e-4)
     if n_steps > 2:
         gaps = shown[shown["seed"] == 0]["step"].diff().dropna()
-        assert gaps.is_monotonic_increasing or (gaps.diff().dropna() >= -1).all()
-        assert (shown.groupby("seed")["step"].agg(["min", "max"]) == [0, n_steps - 1]).all(
-            axis=None
-        )
+        assert (gaps.diff().dropna() >= -1).all()
+        ends = shown.groupby("seed")["step"].agg(["min", "max"])
+        assert (ends == [0, n_steps - 1]).all(axis=None)
 
 
 def test_panels_are_told_apart_and_named_ticks_stay_names() -> None:
     """A chart per vertical label, a switch per panel, and the texts of the horizontal axis."""
-    table = pd.DataFrame(
-        {"setup": ["a", "a", "b", "b"], "status": "original", "place": [0, 1, 0, 1]}
-    )
-    table = table.assign(mean=[1.0, 2.0, 3.0, 4.0], low=0.5, high=5.0)
+    table = pd.DataFrame({"setup": ["a", "a", "b", "b"], "place": [0, 1, 0, 1]})
+    table = table.assign(status="original", mean=[1.0, 2.0, 3.0, 4.0], low=0.5, high=5.0)
     figure, grid = panels(table, xlabel="tokens", ylabel="mean cosine")
     for axes, rows in grid:
         curve(axes, rows, "place", "mean", "$S_{inter}$", look(0), ("low", "high"))

@@ -20,8 +20,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from isotropy.errors import IsotropyError
 from isotropy.files import read_json
 from replication.finetune.data import best_answers, exact_match, windows
-from replication.finetune.kept_model import score_intervals
-from replication.finetune.scores import classification_scores, regression_scores
+from replication.finetune.scores import regression_scores
 from replication.finetune.spec import FinetuneFacts, Method
 from replication.job import Job, Lineage
 from replication.plan.config import load_study, read_configuration
@@ -29,7 +28,7 @@ from replication.plan.costs import CostModel, read_rates
 from replication.plan.plan import Plan
 from replication.prepare.datasets import prepare_sentences
 from replication.prepare.spec import SentencesSpec
-from replication.prepare.table import Dataset, write_items
+from replication.prepare.table import write_items
 from replication.provenance.audit import identify
 from replication.provenance.code import Codebase
 from replication.provenance.record import read_record
@@ -39,6 +38,7 @@ from tests.unit.jobs import Named, NoteSpec, audit, snakemake_object
 from tests.unit.test_heads import rows
 
 STEM = "results/finetune/rudman2024/r/seed3"
+SPAN_LOGITS = ("start_logits", "end_logits")
 CLUSTER = Method(kind="cluster", n_clusters=2, n_components=1)
 
 
@@ -78,11 +78,10 @@ def keep(project: Path, model: Path, task: str, method: Method) -> FinetuneFacts
     suffixes = {n: f".{n}.parquet" for n in ("steps", "layers", "points")} | {"run": ".json"}
     suffixes |= {"model": ".model", "record": ".record.json"}
     rule, writer = "finetune_and_keep_model", "replication.finetune.kept_model"
+    code = Codebase(project).code(rule, writer).param()
     snakemake = SimpleNamespace(
         rule=rule,
-        params=SimpleNamespace(
-            spec=spec.canonical(), code=Codebase(project).code(rule, writer).param()
-        ),
+        params=SimpleNamespace(spec=spec.canonical(), code=code),
         input=Named({**sides, "model": "results/fetch/m"}.items()),
         output=Named((name, STEM + suffix) for name, suffix in suffixes.items()),
         log=["results/logs/a.log"],
@@ -104,9 +103,7 @@ def recomputed(folder: Path, task: str) -> float:
         cut = windows(tokenizer, questions, contexts, answers, tokenizer.model_max_length)
         with torch.inference_mode():
             outputs = [model(torch.tensor([w.ids])) for w in cut]
-        starts, ends = (
-            [o[f"{side}_logits"][0].numpy() for o in outputs] for side in ("start", "end")
-        )
+        starts, ends = ([o[side][0].numpy() for o in outputs] for side in SPAN_LOGITS)
         best = best_answers(cut, starts, ends, contexts)
         hits = [exact_match(a, [text]) for a, (text, _) in zip(best, answers, strict=True)]
         return 100 * float(np.mean(hits))
@@ -155,6 +152,9 @@ def test_kept_model_has_the_recorded_score_and_a_card(
     assert "tiny" in card.text
     assert card.data.base_model == "a/b"
     layers = pd.read_parquet(f"{STEM}.layers.parquet")
+    assert layers["sentence_silhouette"].isna().all() == (task != "single-label")
+    points = pd.read_parquet(f"{STEM}.points.parquet")
+    assert points[["label", "predicted"]].isna().all(axis=None) == (task == "extractive")
     assert f"| {len(layers)} | {layers['isoscore'].iloc[-1]:.4g} |" in card.text
     if method.kind == "cluster":
         assert "transformers loads the model without" in card.text
@@ -185,22 +185,6 @@ def require_known_elsewhere(project: Path, root: Path) -> None:
     assert "1 altered" in audit("verify", "--all", "--digests-only", code=1)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_intervals_are_percentiles_of_resampled_scores(n_classes: int) -> None:
-    generator, n = np.random.default_rng(1), 300
-    label = generator.integers(n_classes, size=n)
-    predicted = np.where(generator.random(n) < 0.7, label, generator.integers(n_classes, size=n))
-    points = pd.DataFrame({"label": label.astype(float), "predicted": predicted.astype(float)})
-    data = Dataset(task="single-label", label_names=list("abc")[:n_classes], sampled=False)
-    rows = [generator.integers(n, size=n) for _ in range(100)]
-    draws = pd.DataFrame([classification_scores(predicted[i], label[i], n_classes) for i in rows])
-    intervals = score_intervals(points, data)
-    assert intervals.keys() == set(draws)
-    for metric, interval in intervals.items():
-        expected = draws[metric].quantile([0.025, 0.975]).to_list()
-        assert interval == pytest.approx(expected, abs=3)
-
-
 def test_models_are_kept_where_the_configuration_says(project: Path) -> None:
     """Specs of runs do not change, so that nothing else is made again."""
 
@@ -220,5 +204,5 @@ def test_models_are_kept_where_the_configuration_says(project: Path) -> None:
     rates = read_rates(project / "config/rates.yaml")
     added = CostModel(some, rates).cost(stem).disk - CostModel(none, rates).cost(stem).disk
     assert added == pytest.approx(0.09e9, rel=0.2)
-    with pytest.raises(IsotropyError, match=r"rudman2024\.keep_models\.0: no run 'polarity'"):
+    with pytest.raises(IsotropyError, match="no run 'polarity'"):
         plan(["polarity"])

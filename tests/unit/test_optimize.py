@@ -67,19 +67,15 @@ def test_trajectory_equals_a_plain_pytorch_loop(
     embeddings = torch.nn.Parameter(torch.from_numpy(data.vectors.copy()))
     adam = torch.optim.Adam([embeddings, *linear.parameters()])
     objective = torch.nn.CrossEntropyLoss() if goal.ndim == 1 else torch.nn.BCEWithLogitsLoss()
-    classes = (
-        goal if goal.ndim == 1 else np.unique(goal, axis=0, return_inverse=True)[1].reshape(-1)
-    )
+    classes = np.unique(goal.reshape(90, -1), axis=0, return_inverse=True)[1].reshape(-1)
     for step in range(13):
         X = torch.cat([embeddings[r] for r in torch.from_numpy(rows.T)], dim=1)
         value = objective(linear(X), torch.from_numpy(goal))
         assert result["loss"][step] == pytest.approx(value.item(), abs=1e-6)
-        assert result["isoscore"][step] == pytest.approx(
-            float(published_package.IsoScore(embeddings.detach().numpy())), abs=1e-5
-        )
-        assert result["silhouette"][step] == pytest.approx(
-            silhouette_score(X.detach().numpy(), classes), abs=1e-5
-        )
+        isoscore = float(published_package.IsoScore(embeddings.detach().numpy()))
+        assert result["isoscore"][step] == pytest.approx(isoscore, abs=1e-5)
+        silhouette = silhouette_score(X.detach().numpy(), classes)
+        assert result["silhouette"][step] == pytest.approx(silhouette, abs=1e-5)
         adam.zero_grad()
         value.backward()
         adam.step()
@@ -99,6 +95,9 @@ def test_interrupted_run_resumes_with_the_same_result(
     with interrupted_at(80, module.Descent, "update"):
         optimize(paper, items(), 2, CPU, tmp_path / "b")
     resumed, facts_again, measured = optimize(paper, items(), 2, CPU, tmp_path / "b")
+    # At the first and the last step equation 5 is above the hinged triplet objective.
+    assert [o.step for o in facts["objectives"]] == [0, 200]
+    assert all(o.sample_triplet >= o.sample_hinged for o in facts["objectives"])
     assert 0 < measured["updates_taken_up_from_a_killed_run"] <= 80
     pd.testing.assert_frame_equal(undisturbed, resumed, check_exact=True)
     assert facts == facts_again
@@ -106,38 +105,31 @@ def test_interrupted_run_resumes_with_the_same_result(
 
 def test_measuring_does_not_change_the_trajectory(tmp_path: Path) -> None:
     """Loss and accuracy are identical for each way to evaluate the scores."""
-    runs = [
+    first, *others = (
         optimize(spec(updates=60, measure=measure), items(), 2, CPU, tmp_path / str(i))[0]
         for i, measure in enumerate((DIRECT, WINDOWS, Evaluation(tolerance=None, sample_size=40)))
-    ]
-    for other in runs[1:]:
-        pd.testing.assert_frame_equal(
-            runs[0][["step", "loss", "accuracy"]],
-            other[["step", "loss", "accuracy"]],
-            check_exact=True,
-        )
+    )
+    for other in others:
+        for column in ("step", "loss", "accuracy"):
+            assert first[column].equals(other[column])
 
 
 def test_metrics_on_a_sample_drawn_at_each_step(tmp_path: Path) -> None:
-    """As in Appendix A: samples differ between steps, but not between runs; IsoScore is that of the
-    sampled items' vectors."""
-    sampled = spec(
-        measure=Evaluation(tolerance=1e-5, sample_size=40), updates=5, learning_rate=1e-12
+    """As in Appendix A: samples differ between steps, but not between runs; a sample of all items
+    gives the exact scores."""
+
+    def trajectory(name: str, **changes: object) -> pd.DataFrame:
+        return optimize(spec(**changes), items(THREE, PAIRS), 3, CPU, tmp_path / name)[0]
+
+    sample = Evaluation(tolerance=1e-5, sample_size=40)
+    first, again = (
+        trajectory(name, measure=sample, updates=5, learning_rate=1e-12) for name in "ab"
     )
-    first, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "a")
-    again, _, _ = optimize(sampled, items(THREE, PAIRS), 3, CPU, tmp_path / "b")
     pd.testing.assert_frame_equal(first, again, check_exact=True)
     # The points hardly move, so differences come from the samples
     assert first["silhouette"].nunique() == first["isoscore"].nunique() == 6
-    full_sample, _, _ = optimize(
-        spec(measure=Evaluation(tolerance=None, sample_size=90)),
-        items(THREE, PAIRS),
-        3,
-        CPU,
-        tmp_path / "c",
-    )
-    exact, _, _ = optimize(spec(), items(THREE, PAIRS), 3, CPU, tmp_path / "d")
-    pd.testing.assert_frame_equal(full_sample, exact, check_exact=True)
+    whole = trajectory("c", measure=Evaluation(tolerance=None, sample_size=90))
+    pd.testing.assert_frame_equal(whole, trajectory("d"), check_exact=True)
 
 
 def test_scaling_keeps_the_shape_and_sets_the_norm(tmp_path: Path) -> None:
@@ -150,38 +142,38 @@ def test_scaling_keeps_the_shape_and_sets_the_norm(tmp_path: Path) -> None:
     assert moved[1] < moved[0] / 4
 
 
-def test_diverged_training_stops(tmp_path: Path) -> None:
-    with pytest.raises(IsotropyError, match=r"the loss is .* at update \d+: training diverged"):
-        optimize(spec(learning_rate=1e30), items(), 2, CPU, tmp_path)
+@pytest.mark.parametrize(
+    ("changes", "goal", "keyword"),
+    [
+        ({"learning_rate": 1e30}, SINGLE, "diverged"),
+        ({}, np.zeros_like(SINGLE), "same label"),
+        ({"loss": "binary_cross_entropy"}, SINGLE, "targets"),
+    ],
+    ids=["diverged", "one class", "another loss"],
+)
+def test_what_cannot_be_optimized_is_rejected(
+    changes: dict[str, object], goal: np.ndarray, keyword: str, tmp_path: Path
+) -> None:
+    with pytest.raises(IsotropyError, match=keyword):
+        optimize(spec(**changes), items(goal), 2, CPU, tmp_path)
 
 
-def test_items_of_one_class_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(IsotropyError, match="all items have the same label"):
-        optimize(spec(), items(np.zeros_like(SINGLE)), 2, CPU, tmp_path)
-
-
-def test_loss_must_fit_the_targets(tmp_path: Path) -> None:
-    with pytest.raises(IsotropyError, match="does not fit targets"):
-        optimize(spec(loss="binary_cross_entropy"), items(), 2, CPU, tmp_path)
-
-
-def test_parameter_counts_of_the_paper() -> None:
+@pytest.mark.parametrize(
+    ("n_vectors", "d", "rows", "n_labels", "bias", "n_params"),
+    [
+        (10662, 384, (10662, 1), 2, False, 4_094_976),
+        (2275, 300, (2275, 1), 26, True, 690_326),
+        (12982, 384, (9842, 2), 3, True, 4_987_395),
+    ],
+    ids=["polarity", "supersenses", "snli"],
+)
+def test_parameter_counts_of_the_paper(
+    n_vectors: int, d: int, rows: tuple[int, int], n_labels: int, bias: bool, n_params: int
+) -> None:
     """Exact numbers of Table 1: one vector per distinct text, pairs concatenated, bias except for
     polarity."""
-    polarity = Classifier(
-        np.zeros((10662, 384), np.float32), np.arange(10662)[:, None], 2, bias=False, seed=0
-    )
-    supersenses = Classifier(
-        np.zeros((2275, 300), np.float32), np.arange(2275)[:, None], 26, bias=True, seed=0
-    )
-    snli = Classifier(
-        np.zeros((12982, 384), np.float32), np.zeros((9842, 2), np.int64), 3, bias=True, seed=0
-    )
-    assert (polarity.n_params(), supersenses.n_params(), snli.n_params()) == (
-        4_094_976,
-        690_326,
-        4_987_395,
-    )
+    vectors, places = np.zeros((n_vectors, d), np.float32), np.zeros(rows, np.int64)
+    assert Classifier(vectors, places, n_labels, bias=bias, seed=0).n_params() == n_params
 
 
 def test_initialization_leaves_the_global_generator_alone() -> None:
@@ -190,13 +182,6 @@ def test_initialization_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(0)
     Classifier(points(), ONE, 2, bias=True, seed=9)
     assert torch.rand(1) == expected
-
-
-def test_objectives_of_appendix_b_are_recorded(tmp_path: Path) -> None:
-    """At the first and the last step; equation 5 is above the hinged triplet objective."""
-    _, facts, _ = optimize(spec(), items(), 2, CPU, tmp_path)
-    assert [o.step for o in facts["objectives"]] == [0, 12]
-    assert all(o.sample_triplet >= o.sample_hinged for o in facts["objectives"])
 
 
 def test_controls_have_no_relation_of_labels_to_vectors() -> None:
@@ -209,15 +194,13 @@ def test_controls_have_no_relation_of_labels_to_vectors() -> None:
     sizes = {"n_items": 60, "dimensions": None, "n_classes": None, "decay": 1.0}
     shuffled = control_items(items, Control(kind="shuffled", **sizes), 0)
     points = shuffled.vectors[shuffled.rows].reshape(60, -1)
-    originals = {
-        tuple(p): t for p, t in zip(vectors[pairs].reshape(90, -1), items.targets, strict=True)
-    }
+    of_pairs = map(tuple, vectors[pairs].reshape(90, -1))
+    originals = dict(zip(of_pairs, items.targets, strict=True))
     truth = [originals[tuple(point)] for point in points]
     assert sorted(shuffled.targets) == sorted(truth)
     assert 0.1 < np.mean(shuffled.targets == truth) < 0.6
-    assert not np.array_equal(
-        control_items(items, Control(kind="shuffled", **sizes), 1).targets, shuffled.targets
-    )
+    other = control_items(items, Control(kind="shuffled", **sizes), 1)
+    assert not np.array_equal(other.targets, shuffled.targets)
 
     many = Items(vectors, np.arange(40000)[:, None] % 40, np.arange(40000) % 2)
     changes = {"n_items": 40000, "dimensions": 4, "n_classes": 5, "decay": 0.5}

@@ -29,28 +29,22 @@ TITLES = {"falls": "what came in its place"}
 def correlations(**models: float) -> pd.DataFrame:
     """Return a table of correlations on polarity: five seeds per model around the given value."""
     noise = np.array([0.0, 0.001, -0.001, 0.0005, -0.0005])
-    parts = [
-        pd.DataFrame(
-            {
-                "setup": name,
-                "dataset": "polarity",
-                "model": name.replace("_", "-"),
-                "bias": False,
-                "status": "stand-in",
-                "deviations": "another model",
-                "data": "polarity",
-                "embedding": name,
-                "seed": list("01234"),
-                "spearman_rho": value + noise,
-                "pearson_r": value + noise,
-                "isoscore_change": value + noise,
-                "silhouette_change": -value + noise,
-                "updates": 1000,
-            }
-        )
-        for name, value in models.items()
-    ]
-    return pd.concat(parts, ignore_index=True)
+    table = pd.DataFrame([(name, seed) for name in models for seed in "01234"])
+    table.columns = ["setup", "seed"]
+    value = table["setup"].map(models) + np.tile(noise, len(models))
+    scores = dict.fromkeys(("spearman_rho", "pearson_r", "isoscore_change"), value)
+    return table.assign(
+        dataset="polarity",
+        model=table["setup"],
+        embedding=table["setup"],
+        data="polarity",
+        bias=False,
+        status="stand-in",
+        deviations="another model",
+        updates=1000,
+        silhouette_change=np.tile(noise, len(models)) - table["setup"].map(models),
+        **scores,
+    )
 
 
 def card(**models: float) -> pd.DataFrame:
@@ -81,21 +75,15 @@ def test_column_equals_the_study_of_one_model() -> None:
 
 def test_claims_without_models_have_separate_rows() -> None:
     """Claims on a table without a model column."""
-    table = pd.DataFrame(
-        {"setup": ["a"], "status": "original", "k": 3, "d": 2, "smaller_score_above": 0.1}
-    )
-    claims = [
-        c for c in CLAIMS if c.quantity is not None and c.quantity.table == "mickus2024/simplices"
-    ]
-    assert claims
+    name = "mickus2024/simplices"
+    claims = [c for c in CLAIMS if c.quantity is not None and c.quantity.table == name]
+    columns: dict[str, object] = {}
     for claim in claims:
         assert claim.quantity is not None
-        for column in (*claim.quantity.columns, *claim.quantity.by):
-            table[column] = 0.1
-        for column, value in claim.quantity.where.items():
-            table[column] = value
-    tables = {"mickus2024/simplices": table}
-    result = scorecard(claims, tables, defaultdict(str), "", COLUMNS, TITLES)
+        columns |= dict.fromkeys((*claim.quantity.columns, *claim.quantity.by), 0.1)
+        columns |= claim.quantity.where
+    table = pd.DataFrame([columns | {"setup": "a", "status": "original"}])
+    result = scorecard(claims, {name: table}, defaultdict(str), "", COLUMNS, TITLES)
     assert set(result["model"]) == {WITHOUT_MODEL}
 
 
@@ -110,18 +98,16 @@ def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     """Each model has a column, markup in names is escaped, and the figure is drawn."""
     table = card(falls=-0.9, rises=0.9)
     table["model_title"] = table["model_title"].replace({"rises": "<script>alert(1)</script>"})
-    (tmp_path / "results").mkdir()
-    table.to_parquet(tmp_path / "results/scorecard.parquet")
-    verdicts(falls=-0.9, rises=0.9).to_parquet(tmp_path / "results/claims.parquet")
+    files = {name: tmp_path / f"{name}.parquet" for name in ("scorecard", "claims")}
+    table.to_parquet(files["scorecard"])
+    verdicts(falls=-0.9, rises=0.9).to_parquet(files["claims"])
+    files["figures"] = Path("results/figures/claims/scorecard.png")
     entries = [
         Publication(key=p.key, title=p.title, reference="r", name=p.name, says="s")
         for p in papers()
     ]
     spec = PageSpec(kind="scorecard", study="own", papers=entries)
-    paths = {"scorecard": [tmp_path / "results/scorecard.parquet"],
-             "claims": [tmp_path / "results/claims.parquet"],
-             "figures": [Path("results/figures/claims/scorecard.png")]}  # fmt: skip
-    result = content(spec, paths.__getitem__, Path("results/site"))
+    result = content(spec, lambda name: [files[name]], Path("results/site"))
     counts = {model["name"]: model["counts"] for model in result["models"]}
     assert counts["what came in its place"] == "stand-ins: 4 hold, 1 fails"
     html = render(spec, result, Path("results/site"), "record:" + "0" * 64)

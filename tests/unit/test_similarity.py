@@ -14,6 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
 from scipy import stats
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
@@ -56,6 +59,11 @@ AUTHORS = Clusterer(init="random", max_iter=9, tol=0)
 CONVERGED = Clusterer(init="k-means++", max_iter=300, tol=1e-4)
 PARAMETERS = Parameters(n_clusters=4, n_components=2, n_components_global=3)
 PAIRED = Dataset(task="regression", label_names=[], sampled=False)
+NONE = Step("none", None, None, 0)
+OF_LAYER: dict[str, Any] = {
+    **{"paper": "rajaee2021", "dataset": "a", "embedding": "m", "layer": 1},
+    **{"drop_tokens": "special", "repeat_texts": True, "n_clusterings": 2, "clusterer": AUTHORS},
+}
 
 
 def four_groups(seed: int = 0, n: int = 600, d: int = 12) -> np.ndarray:
@@ -81,20 +89,12 @@ def cloud(vectors: np.ndarray, seed: int = 0) -> SentenceCloud:
 
 
 def similarity_spec(**changes: Any) -> SimilaritySpec:
-    defaults: dict[str, Any] = {
-        "paper": "rajaee2021",
-        "dataset": "a",
-        "embedding": "m",
-        "layer": 1,
-        "drop_tokens": "special",
-        "repeat_texts": True,
+    defaults = OF_LAYER | {
         "methods": ["none", "mean", "abtt", "kmeans-mean", "gmm", "kmeans"],
         "parameters": PARAMETERS,
         "cluster_counts": [1, 3],
         "profiled": True,
         "plotted": True,
-        "n_clusterings": 2,
-        "clusterer": AUTHORS,
     }
     return SimilaritySpec(**(defaults | changes))
 
@@ -102,23 +102,30 @@ def similarity_spec(**changes: Any) -> SimilaritySpec:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with token vectors of the texts [CLS] a b [SEP], [CLS] c [SEP], [CLS] [SEP]."""
-    from safetensors.numpy import save_file
-
     pieces = ["[CLS]", "a", "b", "[SEP]", "[CLS]", "c", "[SEP]", "[CLS]", "[SEP]"]
-    text, position = [0, 0, 0, 0, 1, 1, 1, 2, 2], [0, 1, 2, 3, 0, 1, 2, 0, 1]
-    special = [piece[0] == "[" for piece in pieces]
-    table = pd.DataFrame(
-        {
-            "text": text,
-            "position": position,
-            "id": 0,
-            "piece": pd.Categorical(pieces),
-            "special": special,
-        }
-    )
+    table = pd.DataFrame({"text": [0] * 4 + [1] * 3 + [2] * 2, "id": 0})
+    table["position"] = table.groupby("text").cumcount()
+    table["piece"] = pd.Categorical(pieces)
+    table["special"] = [piece[0] == "[" for piece in pieces]
     table.to_parquet(tmp_path / TOKENS)
     save_file({"vectors": np.arange(18, dtype=np.float32).reshape(9, 2)}, tmp_path / layer_file(1))
     return tmp_path
+
+
+def cosines_of_pairs(vectors: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    u, v = vectors[pairs[:, 0]], vectors[pairs[:, 1]]
+    return (u * v).sum(axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+
+
+def assert_removed(
+    X: np.ndarray, after: np.ndarray, labels: np.ndarray, n_components: int = 2
+) -> None:
+    """Each part has lost its mean and the projection on scikit-learn's components."""
+    for part in range(4):
+        members = X[labels == part].astype(np.float64)
+        members -= members.mean(axis=0)
+        top = PCA(n_components).fit(members).components_
+        assert np.abs(after[labels == part] - (members - members @ top.T @ top)).max() < 1e-3
 
 
 ITEMS = pd.DataFrame({"texts": [[0, 1], [1, 2]], "labels": [[1.0], [2.0]]})
@@ -127,8 +134,8 @@ ITEMS = pd.DataFrame({"texts": [[0, 1], [1, 2]], "labels": [[1.0], [2.0]]})
 @pytest.mark.parametrize(
     ("drop", "rows"),
     [
-        ("special", [1, 2, 5, 5, 7, 8]),
         ("first-and-last", [1, 2, 5, 5, 7, 8]),
+        ("special", [1, 2, 5, 5, 7, 8]),
         ("nothing", [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8]),
     ],
 )
@@ -153,9 +160,7 @@ def test_labelled_sentences_have_no_pairs(folder: Path) -> None:
     dataset = Dataset(task="single-label", label_names=["x", "y"], sampled=False)
     result = token_cloud(items, dataset, folder, 1, "special", repeat_texts=True)
     assert len(result.pairs) == 0
-    rows, *_ = measure(
-        result._replace(vectors=four_groups(n=3, d=2)), [Step("none", None, None, 0)], AUTHORS
-    )
+    rows, *_ = measure(result._replace(vectors=four_groups(n=3, d=2)), [NONE], AUTHORS)
     assert math.isnan(rows["spearman"][0])
     assert math.isfinite(rows["log10_isotropy"][0])
 
@@ -170,30 +175,24 @@ def test_word_cloud_looks_up_words_in_any_case() -> None:
     assert result.scores.tolist() == [1, 2, 3]
     assert result.rows is not None
     assert result.rows.tolist() == [0, 2, 2, 3, 0, 3]
-    with pytest.raises(IsotropyError, match="expected 3 pairs of words with vectors, got 0"):
+    with pytest.raises(IsotropyError, match="got 0"):
         word_cloud(items, ["x", "y", "z", "w"], table)
 
 
 def test_measure_without_method_equals_reference_code() -> None:
-    sentence_cloud = cloud(four_groups())
-    rows, *_ = measure(sentence_cloud, [Step("none", None, None, 0)], AUTHORS)
-    means = sentence_cloud.vectors.reshape(-1, 3, 12).astype(np.float64).mean(axis=1)
-    u, v = means[sentence_cloud.pairs[:, 0]], means[sentence_cloud.pairs[:, 1]]
-    cosines = ((u * v).sum(axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)).round(6)
-    assert rows["spearman"][0] == pytest.approx(
-        100 * stats.spearmanr(cosines, sentence_cloud.scores).statistic, abs=1e-3
-    )
-    assert rows["pearson"][0] == pytest.approx(
-        100 * stats.pearsonr(cosines, sentence_cloud.scores).statistic, abs=1e-3
-    )
-    vectors = np.linalg.eigh(sentence_cloud.vectors.astype(np.float64).T @ sentence_cloud.vectors)[
-        1
-    ]
+    sentences = cloud(four_groups())
+    rows, *_ = measure(sentences, [NONE], AUTHORS)
+    means = sentences.vectors.reshape(-1, 3, 12).astype(np.float64).mean(axis=1)
+    cosines = cosines_of_pairs(means, sentences.pairs).round(6)
+    for name, peer in (("spearman", stats.spearmanr), ("pearson", stats.pearsonr)):
+        expected = 100 * peer(cosines, sentences.scores).statistic
+        assert rows[name][0] == pytest.approx(expected, abs=1e-3)
+    X = sentences.vectors.astype(np.float64)
+    vectors = np.linalg.eigh(X.T @ sentences.vectors)[1]
     vectors *= np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0))
-    log_f = logsumexp(sentence_cloud.vectors.astype(np.float64) @ vectors, axis=0)
-    assert rows["log10_isotropy"][0] == pytest.approx(
-        (log_f.min() - log_f.max()) / math.log(10), abs=1e-6
-    )
+    log_f = logsumexp(X @ vectors, axis=0)
+    expected = (log_f.min() - log_f.max()) / math.log(10)
+    assert rows["log10_isotropy"][0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_similarity_of_the_removed_part_is_measured() -> None:
@@ -211,8 +210,7 @@ def test_similarity_of_the_removed_part_is_measured() -> None:
     means = sentence_cloud.vectors.reshape(-1, 3, 12).astype(np.float64).mean(axis=1)
     top = PCA(3).fit(sentence_cloud.vectors.astype(np.float64)).components_
     projections = (means - means.mean(axis=0)) @ top.T
-    u, v = projections[sentence_cloud.pairs[:, 0]], projections[sentence_cloud.pairs[:, 1]]
-    cosines = ((u * v).sum(axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)).round(5)
+    cosines = cosines_of_pairs(projections, sentence_cloud.pairs).round(5)
     expected = 100 * stats.spearmanr(cosines, sentence_cloud.scores).statistic
     assert rows["spearman_of_removed"][1] == pytest.approx(expected, abs=0.1)
 
@@ -224,11 +222,7 @@ def test_cluster_based_method_equals_scikit_learn() -> None:
     after, n_remaining = apply_step(X, Step("kmeans", 4, 2, 0), CONVERGED)
     assert n_remaining == 4
     labels = KMeans(4, init="k-means++", n_init=1, random_state=0).fit_predict(X)
-    for c in range(4):
-        members = X[labels == c].astype(np.float64)
-        members -= members.mean(axis=0)
-        top = PCA(2).fit(members).components_
-        assert np.abs(after[labels == c] - (members - members @ top.T @ top)).max() < 1e-3
+    assert_removed(X, after, labels)
     mean_alone, _ = apply_step(X, Step("kmeans-mean", 1, None, 0), CONVERGED)
     assert np.abs(mean_alone - (X - X.mean(axis=0))).max() < 1e-4
     assert log10_isotropy(after) > log10_isotropy(mean_alone) > log10_isotropy(X)
@@ -243,15 +237,9 @@ def test_controls_of_the_cluster_based_method() -> None:
     random_parts = clusters._replace(method="random-parts", part="controls")
     after, n_parts = apply_step(X, random_parts, CONVERGED)
     assert n_parts == 4
-    for part in range(4):
-        members = X[labels == part].astype(np.float64)
-        members -= members.mean(axis=0)
-        top = PCA(2).fit(members).components_
-        assert np.abs(after[labels == part] - (members - members @ top.T @ top)).max() < 1e-3
-
-    equal_variance, _ = apply_step(
-        X, clusters._replace(method="abtt-variance", part="controls"), CONVERGED
-    )
+    assert_removed(X, after, labels)
+    of_variance = clusters._replace(method="abtt-variance", part="controls")
+    equal_variance, _ = apply_step(X, of_variance, CONVERGED)
     wanted = apply_step(X, clusters, CONVERGED)[0].var(axis=0).sum()
     variances = PCA().fit(X.astype(np.float64)).explained_variance_ * (len(X) - 1) / len(X)
     choices = [variances[n:].sum() for n in range(1, 11)]
@@ -263,9 +251,6 @@ def test_log_isotropy_of_long_vectors_is_finite_and_ordered() -> None:
     """For norms of thousands, as in the middle layers of SmolLM2, I(W) itself underflows or is NaN;
     its logarithm does not."""
     base = four_groups() / np.linalg.norm(four_groups(), axis=1).max()
-    with np.errstate(all="ignore"):
-        naive = [np.exp(s * base.astype(np.float64) @ np.eye(12)).sum(axis=0) for s in (1e3, 1e4)]
-        assert not all(np.isfinite(f.min() / f.max()) and f.min() / f.max() > 0 for f in naive)
     result = [log10_isotropy(base * scale) for scale in (10, 100, 1000, 5000)]
     assert all(math.isfinite(f) for f in result)
     assert sorted(result, reverse=True) == result
@@ -273,45 +258,41 @@ def test_log_isotropy_of_long_vectors_is_finite_and_ordered() -> None:
 
 
 def test_steps_repeat_clusterings_only() -> None:
-    result = steps(similarity_spec(), PARAMETERS)
-    assert [s for s in result if s.method in ("none", "mean", "abtt")] == [
-        Step("none", None, None, 0),
-        Step("mean", None, None, 0),
-        Step("abtt", None, 3, 0),
+    seeds = [(s.part, s.method, s.n_clusters, s.seed) for s in steps(similarity_spec(), PARAMETERS)]
+    repeated = [step for step in seeds if step[0] == "controls" or step[1] == "kmeans"]
+    assert repeated == [
+        (part, method, 4, seed)
+        for part, method in (
+            ("methods", "kmeans"),
+            ("controls", "random-parts"),
+            ("controls", "abtt-variance"),
+        )
+        for seed in (0, 1)
     ]
-    assert [s.seed for s in result if s.method == "kmeans"] == [0, 1]
-    assert [(s.method, s.n_clusters, s.seed) for s in result if s.part == "controls"] == [
-        (control, 4, seed) for control in ("random-parts", "abtt-variance") for seed in (0, 1)
+    assert [step[1:] for step in seeds if step[1] in ("none", "mean", "abtt")] == [
+        (method, None, 0) for method in ("none", "mean", "abtt")
     ]
-    assert [(s.n_clusters, s.seed) for s in result if s.part == "clusters"] == [
-        (1, 0),
-        (3, 0),
-        (3, 1),
-    ]
+    assert [step[2:] for step in seeds if step[0] == "clusters"] == [(1, 0), (3, 0), (3, 1)]
     assert steps(similarity_spec(methods=["none"], cluster_counts=[], parameters=None), None) == [
-        Step("none", None, None, 0)
+        NONE
     ]
 
 
 def test_clusterings_are_seeded_and_differ() -> None:
-    sentence_cloud, todo = (
-        cloud(four_groups(n=300)),
-        [Step("kmeans", 7, 1, 0), Step("kmeans", 7, 1, 1)],
-    )
-    first, *_ = measure(sentence_cloud, todo, AUTHORS)
-    again, *_ = measure(sentence_cloud, todo, AUTHORS)
+    todo = [Step("kmeans", 7, 1, seed) for seed in (0, 1)]
+    first, *_ = measure(cloud(four_groups(n=300)), todo, AUTHORS)
+    again, *_ = measure(cloud(four_groups(n=300)), todo, AUTHORS)
     assert first.equals(again)
     assert first["spearman"][0] != first["spearman"][1]
 
 
-def test_too_many_clusters_or_components_are_rejected() -> None:
-    with pytest.raises(
-        IsotropyError,
-        match="kmeans: n_clusters must lie between 1 and the number of points, 30, got 40",
-    ):
-        apply_step(four_groups(n=30), Step("kmeans", 40, 1, 0), AUTHORS)
-    with pytest.raises(IsotropyError, match="abtt: n_components must lie between"):
-        apply_step(four_groups(n=30), Step("abtt", None, 12, 0), AUTHORS)
+@pytest.mark.parametrize(
+    ("step", "keyword"),
+    [(Step("kmeans", 40, 1, 0), "n_clusters"), (Step("abtt", None, 12, 0), "n_components")],
+)
+def test_too_many_clusters_or_components_are_rejected(step: Step, keyword: str) -> None:
+    with pytest.raises(IsotropyError, match=f"{step.method}: {keyword}"):
+        apply_step(four_groups(n=30), step, AUTHORS)
 
 
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
@@ -321,70 +302,51 @@ def test_too_many_clusters_or_components_are_rejected() -> None:
 def test_post_processing_that_leaves_nothing_is_rejected(step: Step) -> None:
     """With few distinct vectors only rounding errors would be left."""
     distinct = four_groups(n=1 if step.method == "mean" else 8, d=32)
-    with pytest.raises(IsotropyError, match=f"{step.method}: all vectors of the cloud become zero"):
+    with pytest.raises(IsotropyError, match=f"{step.method}: .*zero"):
         apply_step(np.repeat(distinct, 80, axis=0), step, AUTHORS)
     assert apply_step(four_groups(n=640, d=32), step, AUTHORS)[0].any()
 
 
 def test_clouds_too_small_to_measure_are_rejected(folder: Path) -> None:
-    with pytest.raises(IsotropyError, match="isotropy: all points are zero"):
-        log10_isotropy(np.zeros((5, 3), dtype=np.float32))
-    with pytest.raises(IsotropyError, match="isotropy: need at least 2 points"):
-        log10_isotropy(np.ones((1, 3), dtype=np.float32))
     two = token_cloud(ITEMS, PAIRED, folder, 1, "special", repeat_texts=True)
-    step = Step("none", None, None, 0)
-    with pytest.raises(IsotropyError, match="2 pairs with scores are too few"):
-        measure(two, [step], AUTHORS)
     zero = two._replace(vectors=np.zeros_like(two.vectors), pairs=two.pairs[:0])
-    with pytest.raises(IsotropyError, match="isotropy: all points are zero"):
-        measure(zero, [step], AUTHORS)
+    for small, keyword in ((two, "2 pairs"), (zero, "points are zero")):
+        with pytest.raises(IsotropyError, match=keyword):
+            measure(small, [NONE], AUTHORS)
+    with pytest.raises(IsotropyError, match="at least 2"):
+        log10_isotropy(np.ones((1, 3), dtype=np.float32))
 
 
 def test_tuning_takes_the_best_of_all_trials() -> None:
-    spec = TuningSpec(
-        paper="rajaee2021",
-        dataset="a",
-        embedding="m",
-        layer=1,
-        drop_tokens="special",
-        repeat_texts=True,
-        n_clusters=[2, 4],
-        n_components=[1, 3],
-        n_clusterings=2,
-        clusterer=AUTHORS,
-    )
+    spec = TuningSpec(**OF_LAYER, n_clusters=[2, 4], n_components=[1, 3])
     table, numbers = tune(cloud(four_groups()), spec)
     assert len(table) == 2 + 4
-    best = table[table["method"] == "kmeans"].sort_values("spearman").iloc[-1]
-    assert (numbers.n_clusters, numbers.n_components) == (best["n_clusters"], best["n_components"])
-    best = table[table["method"] == "abtt"].sort_values("spearman").iloc[-1]
-    assert numbers.n_components_global == best["n_components"]
+    best = table.sort_values("spearman").groupby("method").last()
+    assert (numbers.n_clusters, numbers.n_components) == (
+        best.loc["kmeans", "n_clusters"],
+        best.loc["kmeans", "n_components"],
+    )
+    assert numbers.n_components_global == best.loc["abtt", "n_components"]
     chosen = [Step("kmeans", numbers.n_clusters, numbers.n_components, seed) for seed in (0, 1)]
     again, *_ = measure(cloud(four_groups()), chosen, AUTHORS)
-    assert again["spearman"].mean() == pytest.approx(
-        table.loc[table["method"] == "kmeans", "spearman"].max(), abs=1e-9
-    )
-    with pytest.raises(IsotropyError, match="holds no pairs with scores"):
+    assert again["spearman"].mean() == pytest.approx(best.loc["kmeans", "spearman"], abs=1e-9)
+    with pytest.raises(IsotropyError, match="no pairs"):
         tune(cloud(four_groups())._replace(pairs=np.empty((0, 2), dtype=int)), spec)
 
 
 def test_pictures_are_projections_on_two_components() -> None:
     sentence_cloud = cloud(four_groups(n=300))
+    before = sentence_cloud.vectors
     shown = pictures(sentence_cloud, PARAMETERS, AUTHORS)
-    plane = PCA(2).fit_transform(sentence_cloud.vectors)
-    for i, name in enumerate(("x_before", "y_before")):
-        assert abs(np.corrcoef(plane[:, i], shown[name])[0, 1]) == pytest.approx(1, abs=1e-6)
-    after, _ = apply_step(sentence_cloud.vectors, Step("kmeans", 4, 2, 0), AUTHORS)
-    plane = PCA(2).fit_transform(after)
-    for i, name in enumerate(("x_after", "y_after")):
-        assert abs(np.corrcoef(plane[:, i], shown[name])[0, 1]) == pytest.approx(1, abs=1e-4)
+    after, _ = apply_step(before, Step("kmeans", 4, 2, 0), AUTHORS)
+    for when, vectors in (("before", before), ("after", after)):
+        plane = PCA(2).fit_transform(vectors)
+        for i, name in enumerate("xy"):
+            r = np.corrcoef(plane[:, i], shown[f"{name}_{when}"])[0, 1]
+            assert abs(r) == pytest.approx(1, abs=1e-6 if when == "before" else 1e-4)
     counts = np.bincount(sentence_cloud.types)
     assert shown["frequency"].tolist() == counts[sentence_cloud.types].tolist()
     assert shown["cluster"].nunique() == 4
-
-
-# -- the official benchmarks
-# ---
 
 
 @pytest.mark.parametrize("name", [n for n in PAIRS if not n.endswith("-quoted")])
@@ -428,38 +390,27 @@ def test_quoted_parse_joins_lines_within_quotes() -> None:
     assert len(prepare_sentences(spec.model_copy(update={"reading": "rows"}), rows).items) == 3
 
 
-# -- classification on frozen features
-# ---
-
-
-def classify_spec(**changes: Any) -> ClassifySpec:
-    defaults: dict[str, Any] = {
-        "paper": "rajaee2021",
-        "task": "t",
-        "train": "a",
-        "validation": "b",
-        "metric": "accuracy",
-        "embedding": "m",
-        "layer": 1,
-        "encoder": Encoder(pooling="mean", normalize=False, max_length=64),
-        "methods": ["none", "kmeans"],
-        "parameters": PARAMETERS,
-        "clusterer": AUTHORS,
-        "n_train": None,
-        "max_length": 5,
-        "mlp": Mlp(hidden=8, epochs=4, batch_size=8, learning_rate=0.02),
-        "seeds": [0, 1],
-        "token_budget": 256,
-        "device": "cpu",
-        "dtype": "float32",
-    }
-    return ClassifySpec(**(defaults | changes))
-
-
-@pytest.fixture
-def one_thread() -> None:
-    """Limit torch to one thread, as in a job: more are slower on such small products."""
-    torch.set_num_threads(1)
+def classify_spec() -> ClassifySpec:
+    return ClassifySpec(
+        paper="rajaee2021",
+        task="t",
+        train="a",
+        validation="b",
+        metric="accuracy",
+        embedding="m",
+        layer=1,
+        encoder=Encoder(pooling="mean", normalize=False, max_length=64),
+        methods=["none", "kmeans"],
+        parameters=PARAMETERS,
+        clusterer=AUTHORS,
+        n_train=None,
+        max_length=5,
+        mlp=Mlp(hidden=8, epochs=4, batch_size=8, learning_rate=0.02),
+        seeds=[0, 1],
+        token_budget=256,
+        device="cpu",
+        dtype="float32",
+    )
 
 
 def items(n: int, seed: int) -> Features:
@@ -471,7 +422,8 @@ def items(n: int, seed: int) -> Features:
     return Features(tokens.astype(np.float32), generator.integers(2, 6, n), targets)
 
 
-def test_classifiers_learn_and_are_seeded(one_thread: None) -> None:
+def test_classifiers_learn_and_are_seeded() -> None:
+    torch.set_num_threads(1)  # as in a job: more are slower on such small products
     train, validation = items(160, 0), items(80, 1)
     table, answers = classify(train, validation, classify_spec())
     assert len(table) == (1 + 2) * 2 * (4 + 1)
@@ -507,29 +459,23 @@ def test_inductive_clustering_does_not_use_validation_items() -> None:
     assert validation_after.shape == validation.shape
 
 
-# -- the method inside fine-tuning
-# ---
-
-
 def test_batch_clustering_equals_the_transform() -> None:
     tokens = torch.from_numpy(four_groups(n=40)).requires_grad_()
     inside = BatchClustering(Method(kind="cluster", n_clusters=3, n_components=1), seed=5)
     after = inside.enhanced(tokens)
     method = ClusterBasedEnhancement(3, 1, random_state=5)
-    assert (
-        np.abs(after.detach().numpy() - method.fit_transform(tokens.detach().numpy())).max() < 1e-4
-    )
+    expected = method.fit_transform(tokens.detach().numpy())
+    assert np.abs(after.detach().numpy() - expected).max() < 1e-4
     assert torch.equal(inside.last, after.detach())
     # The gradient passes through means: shifting a whole cluster has no effect.
     after[:, 2].sum().backward()  # type: ignore[no-untyped-call]
     assert tokens.grad is not None
     for c in range(3):
-        assert (
-            float(tokens.grad[torch.from_numpy(method.labels_) == c].sum(dim=0).abs().max()) < 1e-4
-        )
+        of_cluster = tokens.grad[torch.from_numpy(method.labels_) == c]
+        assert float(of_cluster.sum(dim=0).abs().max()) < 1e-4
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", [1, 2, 3])
 def test_batch_clustering_of_small_batches(n: int) -> None:
     inside = BatchClustering(Method(kind="cluster", n_clusters=3, n_components=2), seed=0)
     tokens = torch.from_numpy(four_groups(n=8)[:n])
@@ -539,7 +485,7 @@ def test_batch_clustering_of_small_batches(n: int) -> None:
     assert torch.equal(after, tokens) == (n <= 2)  # the method would remove everything
 
 
-@pytest.mark.parametrize("n", [1, 15, 16, 17, 32, 40, 48, 49, 64, 100])
+@given(st.integers(1, 200))
 def test_evaluation_batches_mix_distant_items(n: int) -> None:
     """Batches mix distant items, because a data set may be sorted by class."""
     result = _random_batches(n, 32)

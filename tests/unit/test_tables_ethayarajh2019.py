@@ -18,18 +18,10 @@ PUBLISHED = pd.DataFrame([n.model_dump() for n in paper("ethayarajh2019").publis
 SHARES = [f"mev_{name}" for name in tables.ESTIMATES]
 
 
-def facts(layer: int, model: str = "bert-base-cased") -> ContextsFacts:
-    return ContextsFacts(
-        texts="sts",
-        embedding=model,
-        layer=layer,
-        data="STS",
-        model=model,
-        status="original",
-        main_unit="pieces",
-        min_contexts=5,
-        d=4,
-    )
+def facts(layer: int) -> ContextsFacts:
+    names = {"texts": "sts", "data": "STS", "status": "original", "main_unit": "pieces"}
+    names |= dict.fromkeys(("embedding", "model"), "bert-base-cased")
+    return ContextsFacts(**names, layer=layer, min_contexts=5, d=4)
 
 
 def row(unit: str, variant: str, baseline: float) -> dict[str, object]:
@@ -43,33 +35,20 @@ def row(unit: str, variant: str, baseline: float) -> dict[str, object]:
 
 @pytest.fixture
 def layers() -> pd.DataFrame:
-    runs = [
-        (
-            facts(n),
-            pd.DataFrame(
-                [
-                    row("pieces", "all", baseline),
-                    row("pieces", "no-first", baseline),
-                    row("mean", "all", baseline),
-                ]
-            ),
-        )
-        for n, baseline in ((0, 0.05), (1, 0.2), (2, 0.12))
-    ]
-    return tables.layers(runs)
+    kinds = [("pieces", "all"), ("pieces", "no-first"), ("mean", "all")]
+    baselines = enumerate((0.05, 0.2, 0.12))
+    return tables.layers(
+        [(facts(n), pd.DataFrame([row(*kind, b) for kind in kinds])) for n, b in baselines]
+    )
 
 
 def test_measures_have_intervals_and_published_numbers(layers: pd.DataFrame) -> None:
     assert layers["main"].tolist() == [True, True, False] * 3
     assert layers["status"].tolist() == ["original", "stand-in", "stand-in"] * 3
-    assert layers["deviations"].unique().tolist() == [
-        "",
-        "variant no-first of the words",
-        "words by another unit",
-    ]
+    deviations = ["", "variant no-first of the words", "words by another unit"]
+    assert layers["deviations"].unique().tolist() == deviations
     measures = tables.measures(layers, PUBLISHED)
-    layer1 = measures[measures["main"] & (measures["variant"] == "all") & (measures["layer"] == 1)]
-    layer1 = layer1.set_index("quantity")
+    layer1 = measures.query("main and variant == 'all' and layer == 1").set_index("quantity")
     base, adjusted = layer1.loc["baseline_cosine"], layer1.loc["self_similarity_adjusted"]
     assert base["value_high"] - base["value"] == pytest.approx(1.96 * 0.04, rel=1e-3)
     assert (base["n_items"], adjusted["n_items"]) == (100, 50)
@@ -78,22 +57,17 @@ def test_measures_have_intervals_and_published_numbers(layers: pd.DataFrame) -> 
     assert adjusted["value"] - adjusted["value_low"] == pytest.approx(1.96 * 0.05, rel=1e-3)
     assert math.isnan(layer1.loc["intra_formula", "value_low"])
     assert measures.loc[measures["variant"] != "all", "published"].isna().all()
-    assert set(layer1.index) >= {
-        *tables.COUNTS,
-        *tables.ADJUSTED,
-        "mean_cosine",
-        "mev_uncentred_below",
-    }
+    others = {"mean_cosine", "mev_uncentred_below"}
+    assert set(layer1.index) >= {*tables.COUNTS, *tables.ADJUSTED, *others}
 
 
 def test_statements_count_layers(layers: pd.DataFrame) -> None:
     result = tables.statements(tables.measures(layers, PUBLISHED))
-    main = result[result["main"] & (result["unit"] == "pieces")]
-    anisotropic = main[main["quantity"] == "baseline_cosine"].iloc[0]
-    assert (anisotropic["n_layers"], anisotropic["n_hold"], anisotropic["n_fail"]) == (2, 1, 0)
-    below = main[main["quantity"] == "mev_uncentred"].iloc[0]
-    assert (below["n_layers"], below["n_hold"], below["n_fail"]) == (3, 0, 3)
-    assert (below["least"], below["largest"]) == (0.4, 0.4)
+    main = result.query("main and unit == 'pieces'").groupby("quantity").first()
+    counts = ["n_layers", "n_hold", "n_fail"]
+    assert main.loc["baseline_cosine", counts].tolist() == [2, 1, 0]
+    expected = [3, 0, 3, 0.4, 0.4]
+    assert main.loc["mev_uncentred", [*counts, "least", "largest"]].tolist() == expected
 
 
 def test_statements_have_the_bounds_of_claims() -> None:
@@ -121,13 +95,8 @@ def test_published_layers_are_listed() -> None:
 
 
 def test_share_of_words_below_stop_words() -> None:
-    words = pd.DataFrame(
-        {
-            "name": ["the", "Of", "house", "tree", "to"],
-            "n": 5,
-            "self_similarity": [0.1, 0.3, 0.5, 0.9, 0.2],
-        }
-    )
+    words = pd.DataFrame({"name": ["the", "Of", "house", "tree", "to"], "n": 5})
+    words["self_similarity"] = [0.1, 0.3, 0.5, 0.9, 0.2]
     result = tables.stop_words([(facts(0), words), (facts(1), words)])
     layer1 = result[result["layer"] == 1].set_index("word")["share_below"]
     assert layer1["the"] == 0
@@ -140,56 +109,32 @@ def test_share_of_words_below_stop_words() -> None:
 
 
 def pairs() -> tuple[StaticWordsFacts, pd.DataFrame]:
+    names = {"texts": "sts", "embedding": "bert-base-cased", "data": "STS", "model": "BERT"}
     static_facts = StaticWordsFacts(
-        texts="sts",
-        embedding="bert-base-cased",
-        data="STS",
-        model="BERT",
-        status="stand-in",
-        deviations="vocabulary",
-        min_contexts=5,
+        **names, status="stand-in", deviations="vocabulary", min_contexts=5
     )
-    random = np.random.default_rng(0)
-    score = random.random(30)
+    random, pair = np.random.default_rng(0), np.arange(30)
+    rows = pd.DataFrame({"benchmark": "simlex999", "pair": pair, "score": random.random(30)})
+    rows = rows.assign(first=2 * pair, second=2 * pair + 1, covered=pair < 20)
     kinds = [(n, k) for n in (0, 1, 2) for k in ("first component", "mean")] + [(-1, "glove")]
-    rows = [
-        pd.DataFrame(
-            {
-                "benchmark": "simlex999",
-                "vectors": kind,
-                "pair": np.arange(30),
-                "first": 2 * np.arange(30),
-                "second": 2 * np.arange(30) + 1,
-                "score": score,
-                "cosine": score + (0.1 + layer) * random.random(30),
-                "covered": np.arange(30) < 20,
-                "layer": layer,
-            }
-        )
+    noise = {kind: (0.1 + kind[0]) * random.random(30) for kind in kinds}
+    parts = [
+        rows.assign(layer=layer, vectors=kind, cosine=rows["score"] + noise[(layer, kind)])
         for layer, kind in kinds
     ]
-    return static_facts, pd.concat(rows, ignore_index=True)
+    return static_facts, pd.concat(parts, ignore_index=True)
 
 
 def test_table1_has_correlations_with_intervals() -> None:
     static_facts, rows = pairs()
     result = tables.table1([(static_facts, rows)], PUBLISHED)
-    first_component = result[
-        (result["layer"] == 1) & (result["vectors"] == "first component")
-    ].iloc[0]
-    cosines = rows[(rows["layer"] == 1) & (rows["vectors"] == "first component")]
-    assert first_component["rho"] == pytest.approx(
-        stats.spearmanr(cosines["cosine"], cosines["score"]).statistic
-    )
-    assert first_component["rho_low"] < first_component["rho"] < first_component["rho_high"]
-    covered = cosines[cosines["covered"]]
-    rho = stats.spearmanr(covered["cosine"], covered["score"]).statistic
-    assert first_component["rho_covered"] == pytest.approx(rho)
-    assert (
-        first_component["n_items"],
-        first_component["n_items_covered"],
-        first_component["published"],
-    ) == (30, 20, 0.315)
+    chosen = "layer == 1 and vectors == 'first component'"
+    first, cosines = result.query(chosen).iloc[0], rows.query(chosen)
+    for name, given in (("rho", cosines), ("rho_covered", cosines[cosines["covered"]])):
+        rho = stats.spearmanr(given["cosine"], given["score"]).statistic
+        assert first[name] == pytest.approx(rho)
+    assert first["rho_low"] < first["rho"] < first["rho_high"]
+    assert first[["n_items", "n_items_covered", "published"]].tolist() == [30, 20, 0.315]
     assert result.loc[result["vectors"] == "mean", "published"].isna().all()
     assert result.iloc[-1]["static"] == "glove"
 

@@ -24,29 +24,17 @@ SCORE = {-5: 0.1, -1: 0.2, 0: 0.3, 2: 0.6}
 def run(
     task: str, method: Method, seed: int, score: float, performance: float, **changes: object
 ) -> tuple[FinetuneFacts, pd.DataFrame]:
-    facts = {
-        "run": f"{task}--m--{method.name}",
-        "task": task,
-        "method": method,
-        "seed": seed,
-        "data": f"data of {task}",
-        "performance": performance,
-        "metrics": {"accuracy": performance, "matthews": 1.0},
-        "isoscore": score,
-        "isoscore_star": score,
-        "n_validation": 200,
-        "activations": [0.5, -0.25],
-    }
-    layers = pd.DataFrame(
-        {
-            "layer": [1, 2],
-            "isoscore": score,
-            "sentence_mean_cosine": 0.5,
-            "sentence_two_nn": [10 * score, 30 * score],
-            "sentence_silhouette": -score,
-        }
-    )
-    return finetune_facts(**(facts | changes)), layers
+    facts: dict[str, object] = {"run": f"{task}--m--{method.name}", "task": task, "method": method}
+    facts |= {"seed": seed, "data": f"data of {task}", "performance": performance}
+    facts |= {"metrics": {"accuracy": performance, "matthews": 1.0}, "n_validation": 200}
+    facts |= {"isoscore": score, "isoscore_star": score, "activations": [0.5, -0.25]}
+    layers = {"layer": [1, 2], "isoscore": score, "sentence_mean_cosine": 0.5}
+    layers |= {"sentence_two_nn": [10 * score, 30 * score], "sentence_silhouette": -score}
+    return finetune_facts(**(facts | changes)), pd.DataFrame(layers)
+
+
+def istar(strength: float, zeta: float = 0.2) -> Method:
+    return Method(kind="istar", strength=strength, zeta=zeta)
 
 
 def study(
@@ -60,8 +48,8 @@ def study(
             runs.append(run(task, Method(kind="none"), seed, SCORE[0], 80 + seed))
             runs.append(run(task, Method(kind="cosreg", strength=1.0), seed, 0.31, 79 + seed))
             for strength in (-5, -1, 2):
-                method = Method(kind="istar", strength=float(strength), zeta=0.2)
-                runs.append(run(task, method, seed, SCORE[strength], 80 + seed - strength))
+                performance = 80 + seed - strength
+                runs.append(run(task, istar(strength), seed, SCORE[strength], performance))
     return runs
 
 
@@ -69,36 +57,34 @@ def test_directions_describe_the_effects_of_lambda() -> None:
     result = tables.directions(tables.runs(study()))
     assert list(result["setup"]) == ["a--m", "a--m", "b--m", "b--m"]
     assert list(result["seed"]) == ["0", "1"] * 2
-    row = result.iloc[0]
-    assert row["n_lambdas"] == 4
-    assert row["lambda_isoscore_rho"] == 1
-    assert row["isoscore_star_change_positive"] == pytest.approx(0.3)
-    assert row["isoscore_star_change_negative"] == pytest.approx(0.15 - 0.3)
-    assert row["isoscore_performance_r"] == pytest.approx(
-        np.corrcoef([0.1, 0.2, 0.3, 0.6], [85, 81, 80, 78])[0, 1]
-    )
-    assert row["isoscore_performance_rho"] == -1
-    assert row["performance_change_negative"] == pytest.approx(3)
-    assert row["performance_change_cosreg"] == -1
-    assert (row["lambda_two_nn_rho"], row["isoscore_silhouette_rho"]) == (1, -1)
+    expected = {
+        "n_lambdas": 4,
+        "lambda_isoscore_rho": 1,
+        "isoscore_star_change_positive": 0.3,
+        "isoscore_star_change_negative": 0.15 - 0.3,
+        "isoscore_performance_r": np.corrcoef([0.1, 0.2, 0.3, 0.6], [85, 81, 80, 78])[0, 1],
+        "isoscore_performance_rho": -1,
+        "performance_change_negative": 3,
+        "performance_change_cosreg": -1,
+        "lambda_two_nn_rho": 1,
+        "isoscore_silhouette_rho": -1,
+    }
+    assert result.iloc[0][list(expected)].to_dict() == pytest.approx(expected)
 
 
 def test_directions_per_zeta_and_with_missing_values() -> None:
     """Each zeta is compared with the same model without penalty; a regression has no silhouette, so
     no correlation with it."""
     runs = study(("a",), 1)
-    other = [
-        run("a", Method(kind="istar", strength=float(s), zeta=0.6), 0, SCORE[s], 80.0)
-        for s in (-5, -1, 2)
-    ]
+    other = [run("a", istar(s, 0.6), 0, SCORE[s], 80.0) for s in (-5, -1, 2)]
     for _, layers in other:
         layers["sentence_silhouette"] = np.nan
     result = tables.directions(tables.runs(runs + other)).set_index("setup")
     assert list(result.index) == ["a--m, zeta 0.2", "a--m, zeta 0.6"]
-    assert result.loc["a--m, zeta 0.6", "lambda_isoscore_rho"] == 1
-    assert np.isnan(result.loc["a--m, zeta 0.6", "isoscore_silhouette_rho"])
-    # Performance does not vary
-    assert np.isnan(result.loc["a--m, zeta 0.6", "isoscore_performance_r"])
+    row = result.iloc[1]
+    assert row["lambda_isoscore_rho"] == 1
+    assert np.isnan(row["isoscore_silhouette_rho"])
+    assert np.isnan(row["isoscore_performance_r"])  # performance does not vary
     assert result["n_lambdas"].tolist() == [4, 4]
 
 
@@ -125,12 +111,8 @@ def test_averages_over_tasks_and_the_best_negative_lambda() -> None:
     assert result["status"].tolist() == ["stand-in"] * 2  # has two of nine tasks
     assert result["deviations"].iloc[0].startswith("without the tasks sst2, qnli")
     table1 = tables.table1(runs).set_index(["task", "method"])
-    assert table1.loc[("b", "I-STAR"), ["strength", "zeta", "performance", "n_seeds"]].tolist() == [
-        -5,
-        0.2,
-        85.5,
-        2,
-    ]
+    columns = ["strength", "zeta", "performance", "n_seeds"]
+    assert table1.loc[("b", "I-STAR"), columns].tolist() == [-5, 0.2, 85.5, 2]
     assert table1.loc[("a", "none"), "performance_sd"] == pytest.approx(np.std([80, 81], ddof=1))
     other = [r for r in study() if r[0].method.kind != "istar" or r[0].method.strength > 0]
     alone = averages_with_answers(other)
@@ -157,8 +139,7 @@ def test_lambda_is_chosen_on_other_seeds_than_reported() -> None:
     seeds = range(4)
     runs = [run("a", Method(kind="none"), s, 0.3, 80.0) for s in seeds]
     for strength, scores in ((-5.0, (90.0, 90.0, 70.0, 70.0)), (-1.0, (70.0, 70.0, 90.0, 90.0))):
-        method = Method(kind="istar", strength=strength, zeta=0.2)
-        runs += [run("a", method, s, 0.2, scores[s]) for s in seeds]
+        runs += [run("a", istar(strength), s, 0.2, scores[s]) for s in seeds]
     result = averages_with_answers(runs)
     assert result["istar"].tolist() == [pytest.approx(math.nan, nan_ok=True)] * 2 + [70, 70]
     assert result["reported"].tolist() == [False, False, True, True]
@@ -173,9 +154,7 @@ def test_effects_of_cosreg_and_shrinkage() -> None:
     """CosReg has one row per task and seed, for any number of zetas; shrinkage is compared where a
     run without it exists."""
     runs = study(("a",))
-    without = [
-        run("a", Method(kind="istar", strength=-5.0, zeta=0.0), s, 0.1, 78.0 + s) for s in (0, 1)
-    ]
+    without = [run("a", istar(-5, 0), s, 0.1, 78.0 + s) for s in (0, 1)]
     table = tables.runs([*runs, *without])
     cosreg = tables.cosreg(table)
     assert cosreg[["setup", "seed"]].to_numpy().tolist() == [["a--m", "0"], ["a--m", "1"]]
@@ -241,19 +220,13 @@ def test_original_comparisons_have_all_of_the_authors_values() -> None:
     zeta as for the best."""
     zetas = (0.2, 0.4, 0.6, 0.8)
     complete_runs = [
-        run("sst2", Method(kind="istar", strength=s, zeta=z), 0, 0.1 + s / 100, 80.0 - s)
-        for s in LAMBDAS
-        for z in zetas
+        run("sst2", istar(s, z), 0, 0.1 + s / 100, 80.0 - s) for s in LAMBDAS for z in zetas
     ]
     complete_runs.append(run("sst2", Method(kind="none"), 0, 0.1, 80.0))
-    other = run("sst2", Method(kind="istar", strength=70.0, zeta=0.2), 0, 0.9, 60.0,
-                status="stand-in", deviations="lambda is 70")  # fmt: skip
-    complete = tables.directions(tables.runs(complete_runs))
-    assert (
-        set(complete["status"])
-        == set(tables.steps(tables.runs(complete_runs))["status"])
-        == {"original"}
-    )
+    for table in (tables.directions, tables.steps):
+        assert set(table(tables.runs(complete_runs))["status"]) == {"original"}
+    deviates = {"status": "stand-in", "deviations": "lambda is 70"}
+    other = run("sst2", istar(70), 0, 0.9, 60.0, **deviates)
     more = tables.directions(tables.runs([*complete_runs, other])).set_index("zeta")
     assert more["status"].to_dict() == {0.2: "stand-in"} | dict.fromkeys(zetas[1:], "original")
     assert more.loc[0.2, "deviations"] == "lambda is 70"
@@ -261,9 +234,8 @@ def test_original_comparisons_have_all_of_the_authors_values() -> None:
     assert set(fewer["status"]) == {"stand-in"}
     assert set(fewer["deviations"]) == {"without lambda -5"}
     cosreg = run("sst2", Method(kind="cosreg", strength=1.0), 0, 0.1, 80.0)
-    fewer = tables.directions(
-        tables.runs([*(r for r in complete_runs if r[0].method.strength != 1), cosreg])
-    )
+    without_1 = [*(r for r in complete_runs if r[0].method.strength != 1), cosreg]
+    fewer = tables.directions(tables.runs(without_1))
     assert set(fewer["deviations"]) == {"without lambda 1"}  # CosReg's strength is no lambda
     averages = averages_with_answers([r for r in complete_runs if r[0].method.zeta != 0.8])
     assert averages["deviations"].iloc[0].endswith("without zeta 0.8")
@@ -280,31 +252,29 @@ def test_averages_leave_out_ablations_and_tasks_not_learned() -> None:
     """zeta = 0 is an ablation; a task on which the model without penalty is not above chance has no
     performance to compare."""
     runs = study()
-    ablation = run("a", Method(kind="istar", strength=-5.0, zeta=0.0), 0, 0.1, 99.0)
+    ablation = run("a", istar(-5, 0), 0, 0.1, 99.0)
     noise = [
         run("c", r.method, r.seed, r.isoscore_star, 40.0 + r.seed) for r, _ in runs if r.task == "a"
     ]
-    table = tables.runs([*runs, ablation, *noise])
     result = averages_with_answers([*runs, ablation, *noise]).set_index("seed")
     names = ["istar_mean", "istar_best", "n_tasks", "not_learned"]
     assert result.loc["0", names].tolist() == [83, 85, 2, "c"]
-    assert tables.table1(table).query("task == 'a' and method == 'I-STAR'")["zeta"].tolist() == [
-        0.2
-    ]
+    table1 = tables.table1(tables.runs([*runs, ablation, *noise]))
+    assert table1.query("task == 'a' and method == 'I-STAR'")["zeta"].tolist() == [0.2]
     directions = tables.directions(tables.runs([*runs, *noise])).set_index(["setup", "seed"])
     assert directions.loc[("c--m", "0"), "lambda_isoscore_rho"] == 1
-    assert (
-        directions.loc["c--m"][["isoscore_performance_r", "performance_change_negative"]]
-        .isna()
-        .all(axis=None)
-    )
+    unknown = ["isoscore_performance_r", "performance_change_negative"]
+    assert directions.loc["c--m"][unknown].isna().all(axis=None)
     assert directions["learned"].tolist() == [True] * 4 + [False] * 2
     assert directions["all_learned"].tolist() == [True] * 4 + [False] * 2
-    at_chance = [
-        (r.model_copy(update={"performance": 50.0}), t) for r, t in runs if r.isoscore < 0.15
-    ]
-    others = [(r, t) for r, t in runs if r.isoscore >= 0.15]
-    collapsed = tables.directions(tables.runs([*others, *at_chance]))
+    collapsed = tables.directions(
+        tables.runs(
+            [
+                (r.model_copy(update={"performance": 50.0}) if r.isoscore < 0.15 else r, t)
+                for r, t in runs
+            ]
+        )
+    )
     assert collapsed["learned"].all()
     assert not collapsed["all_learned"].any()
     nothing = averages_with_answers(noise)
@@ -330,13 +300,8 @@ def test_post_processing_table_compares_linear_probes() -> None:
     ]
     runs = [run("a", Method(kind="none"), 0, 0.3, 80.0, probes=probes), *study(("a",), 1)]
     row = tables.post_processing(runs).iloc[0]
-    assert row[["head", "linear", "linear_after_abtt", "change", "n_components"]].tolist() == [
-        80,
-        70,
-        72.5,
-        2.5,
-        4,
-    ]
+    columns = ["head", "linear", "linear_after_abtt", "change", "n_components"]
+    assert row[columns].tolist() == [80, 70, 72.5, 2.5, 4]
     assert len(tables.post_processing(runs)) == 1
     assert "linear_after_abtt" in tables.post_processing(study()).columns
 
@@ -352,19 +317,12 @@ def test_stability_table_has_errors_and_differences_per_zeta() -> None:
             for z, s in zip((0.0, 0.2, 0.8), scores, strict=True)
         ]
     )
-    facts = StabilityFacts(
-        name="normal",
-        cloud=StabilityCloud(kind="normal", d=20, isoscore=0.8),
-        data="drawn",
-        embedding="",
-        status="original",
-        d=20,
-        isoscore=0.8,
-        shrinkage_points=50,
-    )
-    table = tables.stability(
-        [(facts, rows), (facts.model_copy(update={"name": "wide", "d": 200}), rows)]
-    )
+    names = {"name": "normal", "data": "drawn", "embedding": "", "status": "original"}
+    numbers = {"d": 20, "isoscore": 0.8}
+    cloud = StabilityCloud(kind="normal", **numbers)
+    facts = StabilityFacts(**names, **numbers, cloud=cloud, shrinkage_points=50)
+    wide = facts.model_copy(update={"name": "wide", "d": 200})
+    table = tables.stability([(facts, rows), (wide, rows)])
     result = tables.stability_of_batches(table).set_index(["setup", "seed"])
     row = result.loc[("normal, zeta 0.2", "1")]
     assert row[["score", "n", "n_small", "n_large"]].tolist() == ["IsoScore*", 100, 5, 100]
