@@ -4,7 +4,6 @@ checkout."""
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import re
 import shutil
@@ -12,9 +11,10 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any, NamedTuple
 
 import hypothesis
@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
+from isotropy.files import sha256_file
 from replication.plan.config import load_study, read_configuration
 from replication.plan.pages import REPORT
 from replication.plan.plan import Plan
@@ -36,19 +37,10 @@ gc.disable()  # until all tests are loaded
 PROJECT = Path(__file__).resolve().parents[1]
 # Caches of compiled code are copied: compiling again would take half a minute each time. Files
 # that another process is still writing are left out.
-BEING_WRITTEN = shutil.ignore_patterns("*.pyc.*", "*.tmp.*")
-NOT_COPIED = shutil.ignore_patterns(
-    ".venv",
-    ".git",
-    "results",
-    ".snakemake",
-    ".*_cache",
-    ".hypothesis",
-    "*.egg-info",
-    "*.pyc.*",
-    "*.tmp.*",
-)
-
+WRITING = ("*.pyc.*", "*.tmp.*")
+BEING_WRITTEN = shutil.ignore_patterns(*WRITING)
+MADE_HERE = (".venv", ".git", "results", ".snakemake", ".*_cache", ".hypothesis", "*.egg-info")
+NOT_COPIED = shutil.ignore_patterns(*MADE_HERE, *WRITING)
 
 NOT_REACHED = re.compile(
     r"source \S+: no origin could be used.*(registry is not reached|is not on PATH).*"
@@ -70,20 +62,9 @@ class Workflow:
     configfiles: list[str] = field(default_factory=lambda: ["config/smoke.yaml"])
 
     def command(self, *args: str, cores: int = 2) -> list[str]:
-        return [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--cores",
-            str(cores),
-            "--configfile",
-            *self.configfiles,
-            "--quiet",
-            "rules",
-            "--scheduler",  # one that needs no solver, for jobs of seconds
-            "greedy",
-            *args,
-        ]
+        snakemake = [sys.executable, "-m", "snakemake", "--configfile", *self.configfiles]
+        # The scheduler needs no solver: jobs take seconds.
+        return [*snakemake, *f"--cores {cores} --quiet rules --scheduler greedy".split(), *args]
 
     def run(
         self, *args: str, cores: int = 2, env: dict[str, str] | None = None
@@ -148,18 +129,15 @@ def read_dry_run(text: str) -> list[Planned]:
     planned = []
     # Jobs of a group are indented
     for block in re.split(r"\n(?= *(?:local)?rule \w+:)", text):
-        rule_line = re.match(r" *(?:local)?rule (\w+):", block)
-        output = re.search(r"^ +output: (.*)$", block, re.M)
-        stems = re.findall(r"results/(\S+)\.record\.json", output[1]) if output else []
-        if rule_line is None:
-            continue
-        resources_line = re.search(r"^ +resources: (.*)$", block, re.M)
-        assignments = resources_line[1].split(", ") if resources_line else []
+        lines = re.findall(r"^ +(output|resources|threads): (.*)$", block, re.M)
+        fields = dict(reversed(lines))
+        rule = re.match(r" *(?:local)?rule (\w+):", block)
+        stems = re.findall(r"results/(\S+)\.record\.json", fields.get("output", ""))
+        assignments = fields.get("resources", "").split(", ")
         values = dict(part.split("=", 1) for part in assignments if "=" in part)
-        threads = re.search(r"^ +threads: (\d+)$", block, re.M)
         resources = {k: int(v) if v.isdigit() else v for k, v in values.items()}
-        n_threads = int(threads[1]) if threads else 1
-        planned += [Planned(rule_line[1], stem, n_threads, resources) for stem in stems]
+        threads = int(fields.get("threads", 1))
+        planned += [Planned(rule[1], stem, threads, resources) for stem in stems if rule]
     return planned
 
 
@@ -173,19 +151,13 @@ def digests(folder: Path) -> dict[str, str]:
     files = [
         p
         for p in (folder / "results").rglob("*")
-        if p.is_file() and "logs" not in p.parts and p.name != LEDGER
-    ]
-    compared = [
-        p
-        for p in files
-        if not p.name.endswith(".record.json")
-        and p.name not in {".snakemake_timestamp", *RUN_SPECIFIC_FILES}
+        if p.is_file()
+        and "logs" not in p.parts
+        and not p.name.endswith(".record.json")
+        and p.name not in {LEDGER, ".snakemake_timestamp", *RUN_SPECIFIC_FILES}
         and not p.stem.endswith(REPORT)
     ]
-    return {
-        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
-        for p in compared
-    }
+    return {p.relative_to(folder).as_posix(): sha256_file(p) for p in files}
 
 
 def pytest_collection_finish() -> None:
@@ -199,9 +171,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     which tests ran before in the same process."""
     rng = getattr(getattr(item, "module", None), "RNG", None)
     if rng is not None:
-        rng.bit_generator.state = np.random.default_rng(
-            zlib.crc32(item.name.encode())
-        ).bit_generator.state
+        seeded = np.random.default_rng(zlib.crc32(item.name.encode()))
+        rng.bit_generator.state = seeded.bit_generator.state
 
 
 def _has_gpu() -> bool:
@@ -226,32 +197,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", trylast=True)
 def pytest_order_tests(items: list[pytest.Item]) -> None:
-    """Order the tests for one or two processes.
-
-    Each of two processes starts with one half of the tests, and then takes over tests that the
-    other has not begun. The first half starts with the tests that need the smoke study, and ends
-    with quick ones. The second starts with the linters, the slowest of the quick tests, then the
-    other quick tests, then slow tests without the smoke study. A single process runs the quick
-    tests first.
+    """Order the tests for two processes, each of which starts with one half of them: the first
+    with those that need the smoke study, the second amid the many quick ones. A single process
+    runs the quick ones first.
     """
+    of_smoke, quick = (0, 1) if "PYTEST_XDIST_WORKER" in os.environ else (1, 0)
 
-    using_smoke = [item for item in items if "smoke" in _fixtures(item)]
-    other_slow = [i for i in items if i.get_closest_marker("study") and i not in using_smoke]
-    other_slow.sort(key=lambda item: "killed" in item.name)  # waits for the smoke study in the end
-    quick = [item for item in items if not item.get_closest_marker("study")]
-    quick.sort(key=lambda item: "test_linters" not in item.nodeid)
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        items[:] = [*quick, *using_smoke, *other_slow]
-        return
-    half = len(items) // 2
-    begin = max(0, min(len(quick), len(quick) + len(using_smoke) - half))  # the rest fills the half
-    items[:] = [
-        *using_smoke[:half],
-        *quick[begin:],
-        *quick[:begin],
-        *other_slow,
-        *using_smoke[half:],
-    ]
+    def rank(item: pytest.Item) -> int:
+        if "smoke" in _fixtures(item):
+            return of_smoke
+        if item.get_closest_marker("study") is None:
+            return quick
+        return 3 if "killed" in item.name else 2  # it waits for the smoke study in the end
+
+    items.sort(key=rank)
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
@@ -308,73 +267,53 @@ def once(folder: Path) -> Iterator[bool]:
 
 
 @pytest.fixture(scope="session")
-def folders_to_remove() -> Iterator[list[Path]]:
-    """List of folders to remove when all tests have ended."""
-    folders: list[Path] = []
-    yield folders
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def session_folder(
-    tmp_path_factory: pytest.TempPathFactory,
-    request: pytest.FixtureRequest,
-    folders_to_remove: list[Path],
-) -> Iterator[Path]:
-    """A folder for one test, removed when all tests have ended, and kept if the test fails.
-    (Creating thousands of files takes seconds where ext4 has just removed as many.)"""
-    folder, failed = tmp_path_factory.mktemp("lasting"), request.session.testsfailed
+def smoke_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where this process has its copy of the smoke study."""
+    folder = tmp_path_factory.mktemp("copy")
     yield folder
-    if request.session.testsfailed == failed:
-        folders_to_remove.append(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
-def smoke_copy(smoke: Workflow, session_folder: Path) -> Iterator[Workflow]:
-    """A copy of the finished smoke study that a test may change, except for large fetched files:
-    those of a megabyte or more are hard links, which a test may replace but not write to."""
-    data = smoke.folder / "results/fetch"
-    large = {p for p in data.rglob("*") if p.is_file() and p.stat().st_size >= 2**20}
-    states_before: dict[Path, tuple[int, int]] = {}
-
-    def copy(source: str, target: str) -> None:
-        if (path := Path(source)) in large:
-            with suppress(OSError):  # ISOTROPY_SMOKE on another disk
-                os.link(path, target)
-                states_before[path] = _state(path)
-                return
-        shutil.copy2(source, target)
-
-    shutil.copytree(
-        smoke.folder,
-        session_folder / "checkout",
-        symlinks=True,
-        ignore=BEING_WRITTEN,
-        copy_function=copy,
-    )
-    yield Workflow(session_folder / "checkout")
-    changed = [str(path) for path, state in states_before.items() if _state(path) != state]
-    assert changed == [], "this test, or one beside it, needs the fixture smoke_whole_copy"
+def smoke_copy(smoke: Workflow, smoke_folder: Path) -> Workflow:
+    """A copy of the finished smoke study that a test may change: one for all tests of a process,
+    made equal to the study again before each. A test that changes a file and keeps its size and
+    time stamps must restore it."""
+    make_equal(smoke.folder, smoke_folder)
+    return Workflow(smoke_folder)
 
 
-def _state(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns
+def make_equal(source: Path, target: Path) -> None:
+    """Make a folder equal to another one: remove what is not there, or has another size or time
+    stamp, and copy what is missing, with its time stamp."""
+    names = set(os.listdir(source))
+    names -= BEING_WRITTEN(str(source), sorted(names))
+    target.mkdir(exist_ok=True)
+    for path in target.iterdir():
+        if path.name in names and _state(path) == _state(source / path.name):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for name in names:
+        if _state(source / name) is True:
+            make_equal(source / name, target / name)
+        elif not os.path.lexists(target / name):
+            shutil.copy2(source / name, target / name, follow_symlinks=False)
+    shutil.copystat(source, target)
 
 
-@pytest.fixture
-def smoke_whole_copy(smoke: Workflow, session_folder: Path) -> Workflow:
-    """A copy of the finished smoke study in which a test may change every file."""
-    folder = session_folder / "whole"
-    shutil.copytree(smoke.folder, folder, symlinks=True, ignore=BEING_WRITTEN)  # keeps time stamps
-    return Workflow(folder)
+def _state(path: Path) -> bool | tuple[int, int, int]:
+    """What tells a file from another one; True for a folder."""
+    stat = path.lstat()
+    return S_ISDIR(stat.st_mode) or (stat.st_mode, stat.st_size, stat.st_mtime_ns)
 
 
 @pytest.fixture
-def checkout(session_folder: Path) -> Workflow:
+def checkout(tmp_path: Path) -> Workflow:
     """A fresh checkout without results."""
-    return Workflow(copy_checkout(session_folder / "fresh"))
+    return Workflow(copy_checkout(tmp_path / "fresh"))
 
 
 @pytest.fixture(scope="session")

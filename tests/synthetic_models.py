@@ -13,6 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +40,12 @@ HEADS = 12
 
 CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-%—“”"
 
+SIZES = {"hidden_size": WIDTH, "num_attention_heads": HEADS, "intermediate_size": INNER}
 Tensors = dict[str, torch.Tensor]
+
+
+def unchanged(name: str) -> str:
+    return name
 
 
 class Architecture(NamedTuple):
@@ -58,7 +64,7 @@ class Architecture(NamedTuple):
     model: Any
     tokenizer: Callable[[bool], Tokenizer]
     settings: dict[str, Any]
-    rename: Callable[[str], str | None]
+    rename: Callable[[str], str | None] = unchanged
     lower: bool = False
 
 
@@ -101,9 +107,7 @@ def word_pieces(lower: bool, n: int) -> list[str]:
     return list(dict.fromkeys(pieces))[:n]
 
 
-def mpnet_word_piece(lower: bool) -> Tokenizer:
-    """MPNet's tokenizer: BERT's pieces between RoBERTa's special tokens."""
-    return word_piece(lower, "<pad> [UNK] <s> </s> <mask>", types=0)
+mpnet_word_piece = partial(word_piece, special="<pad> [UNK] <s> </s> <mask>", types=0)
 
 
 def byte_pairs(special: list[str]) -> Tokenizer:
@@ -209,10 +213,6 @@ def _as_tensorflow(name: str) -> str:
     )
 
 
-def _unchanged(name: str) -> str:
-    return name
-
-
 def _without_gpt_prefix(name: str) -> str | None:
     """Remove the prefix; leave out the head, which shares the embeddings' weights."""
     return None if name.startswith("lm_head") else name.removeprefix("transformer.")
@@ -220,15 +220,9 @@ def _without_gpt_prefix(name: str) -> str | None:
 
 def bert(layers: int, lower: bool) -> Architecture:
     """BERT, as google-bert publishes it."""
+    sizes = {**SIZES, "num_hidden_layers": layers}
     return Architecture(
-        lambda n: transformers.BertConfig(
-            vocab_size=n,
-            hidden_size=WIDTH,
-            num_hidden_layers=layers,
-            num_attention_heads=HEADS,
-            intermediate_size=INNER,
-            architectures=["BertForMaskedLM"],
-        ),
+        partial(transformers.BertConfig, **sizes, architectures=["BertForMaskedLM"]),
         transformers.BertForPreTraining,
         word_piece,
         {"do_lower_case": lower, "model_max_length": 512},
@@ -240,112 +234,68 @@ def bert(layers: int, lower: bool) -> Architecture:
 def sentence_bert(layers: int) -> Architecture:
     """A BERT of sentence-transformers: no heads; special tokens are named in the settings."""
     names = ("pad", "unk", "cls", "sep", "mask")
-    special_tokens = {f"{name}_token": f"[{name.upper()}]" for name in names}
+    settings = {f"{name}_token": f"[{name.upper()}]" for name in names}
+    settings |= {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "BertTokenizer"}
     plain = bert(layers, True)
-    return plain._replace(
-        model=transformers.BertModel,
-        rename=_unchanged,
-        settings={
-            **special_tokens,
-            "do_lower_case": True,
-            "model_max_length": 512,
-            "tokenizer_class": "BertTokenizer",
-        },
-    )
+    return plain._replace(model=transformers.BertModel, rename=unchanged, settings=settings)
 
 
 def distilbert(lower: bool) -> Architecture:
     """DistilBERT: no token types; its configuration has other field names."""
+    sizes = {"dim": WIDTH, "n_layers": 6, "n_heads": HEADS, "hidden_dim": INNER}
     return Architecture(
-        lambda n: transformers.DistilBertConfig(
-            vocab_size=n,
-            dim=WIDTH,
-            n_layers=6,
-            n_heads=HEADS,
-            hidden_dim=INNER,
-            architectures=["DistilBertForMaskedLM"],
-        ),
+        partial(transformers.DistilBertConfig, **sizes, architectures=["DistilBertForMaskedLM"]),
         transformers.DistilBertForMaskedLM,
         word_piece,
         {"do_lower_case": lower, "model_max_length": 512},
-        _unchanged,
-        lower,
+        lower=lower,
     )
 
 
 def roberta(layers: int, model: Any = transformers.RobertaForMaskedLM) -> Architecture:
     """RoBERTa: one token type, positions start at 2."""
+    sizes = {**SIZES, "num_hidden_layers": layers, "max_position_embeddings": 514}
+    config = partial(transformers.RobertaConfig, **sizes, type_vocab_size=1, layer_norm_eps=1e-5)
     return Architecture(
-        lambda n: transformers.RobertaConfig(
-            vocab_size=n,
-            hidden_size=WIDTH,
-            num_hidden_layers=layers,
-            num_attention_heads=HEADS,
-            intermediate_size=INNER,
-            max_position_embeddings=514,
-            type_vocab_size=1,
-            layer_norm_eps=1e-5,
-            architectures=["RobertaForMaskedLM"],
-        ),
+        partial(config, architectures=["RobertaForMaskedLM"]),
         model,
         roberta_pairs,
         {"model_max_length": 512},
-        _unchanged,
     )
 
 
 def albert() -> Architecture:
     """ALBERT: all layers share weights, embeddings are narrower than layers."""
+    sizes = {**SIZES, "num_hidden_layers": 12, "embedding_size": WIDTH // 2}
     return Architecture(
-        lambda n: transformers.AlbertConfig(
-            vocab_size=n,
-            embedding_size=WIDTH // 2,
-            hidden_size=WIDTH,
-            num_hidden_layers=12,
-            num_attention_heads=HEADS,
-            intermediate_size=INNER,
-            architectures=["AlbertForMaskedLM"],
-        ),
+        partial(transformers.AlbertConfig, **sizes, architectures=["AlbertForMaskedLM"]),
         transformers.AlbertForMaskedLM,
         sentence_pieces,
         {"model_max_length": 512},
-        _unchanged,
-        True,
+        lower=True,
     )
 
 
 def mpnet() -> Architecture:
     """MPNet, as sentence-transformers publishes it: also with relative positions."""
+    sizes = {**SIZES, "num_hidden_layers": 12, "max_position_embeddings": 514}
     return Architecture(
-        lambda n: transformers.MPNetConfig(
-            vocab_size=n,
-            hidden_size=WIDTH,
-            num_hidden_layers=12,
-            num_attention_heads=HEADS,
-            intermediate_size=INNER,
-            max_position_embeddings=514,
-            architectures=["MPNetForMaskedLM"],
-        ),
+        partial(transformers.MPNetConfig, **sizes, architectures=["MPNetForMaskedLM"]),
         transformers.MPNetModel,
         mpnet_word_piece,
         {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "MPNetTokenizer"},
-        _unchanged,
-        True,
+        lower=True,
     )
+
+
+GPT_SIZES = {"n_embd": WIDTH, "n_layer": 12, "n_head": HEADS}
 
 
 def gpt2() -> Architecture:
     """GPT-2: no padding token, 1,024 positions."""
+    sizes = {**GPT_SIZES, "bos_token_id": 0, "eos_token_id": 0}
     return Architecture(
-        lambda n: transformers.GPT2Config(
-            vocab_size=n,
-            n_embd=WIDTH,
-            n_layer=12,
-            n_head=HEADS,
-            bos_token_id=0,
-            eos_token_id=0,
-            architectures=["GPT2LMHeadModel"],
-        ),
+        partial(transformers.GPT2Config, **sizes, architectures=["GPT2LMHeadModel"]),
         transformers.GPT2LMHeadModel,
         gpt2_pairs,
         {"model_max_length": 1024},
@@ -356,18 +306,12 @@ def gpt2() -> Architecture:
 def gpt() -> Architecture:
     """OpenAI GPT: no final layer norm, no padding token, no special token at either end."""
     return Architecture(
-        lambda n: transformers.OpenAIGPTConfig(
-            vocab_size=n,
-            n_embd=WIDTH,
-            n_layer=12,
-            n_head=HEADS,
-            architectures=["OpenAIGPTLMHeadModel"],
-        ),
+        partial(transformers.OpenAIGPTConfig, **GPT_SIZES, architectures=["OpenAIGPTLMHeadModel"]),
         transformers.OpenAIGPTLMHeadModel,
         gpt_pairs,
         {"model_max_length": 512},
         _without_gpt_prefix,
-        True,
+        lower=True,
     )
 
 
@@ -388,17 +332,14 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def write(name: str, folder: Path) -> None:
-    """Write a model's repository: weights by transformers' own initialization, seed 0.
-
-    Raises:
-        KeyError: no such model.
-    """
+    """Write a model's repository: weights by transformers' own initialization, seed 0."""
     architecture = ARCHITECTURES[name]
     folder.mkdir(parents=True)
     tokenizer = architecture.tokenizer(architecture.lower)
     tokenizer.save(str(folder / "tokenizer.json"))
-    _write_json(folder / "tokenizer_config.json", architecture.settings)
-    config = architecture.config(tokenizer.get_vocab_size())
+    settings = json.dumps(architecture.settings)
+    (folder / "tokenizer_config.json").write_text(settings + "\n", "utf8")
+    config = architecture.config(vocab_size=tokenizer.get_vocab_size())
     torch.manual_seed(0)
     model = architecture.model(config)
     config.to_json_file(folder / "config.json")
@@ -414,7 +355,3 @@ def _causal_masks(config: Any) -> Tensors:
     n = config.n_positions
     mask = torch.tril(torch.ones(n, n, dtype=torch.bool)).view(1, 1, n, n)
     return {f"h.{layer}.attn.bias": mask.clone() for layer in range(config.n_layer)}
-
-
-def _write_json(path: Path, data: dict[str, Any]) -> None:
-    path.write_text(json.dumps(data) + "\n", "utf8")

@@ -13,18 +13,8 @@ FUNCTION_WORDS, ONSETS, VOWELS, CODAS = (
         "ck d ft g l ll m n nd ng p r rt s sk t th x",
     )
 )
-UNUSUAL_WORDS = [
-    "café",
-    "naïve",
-    "well-known",
-    "U.S.",
-    "1984",
-    "3.5%",
-    "don't",
-    "“so-called”",
-    "Ærø",
-    "—",
-]
+UNUSUAL_WORDS = ["café", "naïve", "well-known", "U.S.", "1984", "3.5%", "don't", "“so-called”"]
+UNUSUAL_WORDS += ["Ærø", "—"]
 
 
 def vocabulary(n: int) -> list[str]:

@@ -17,15 +17,15 @@ import tempfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from packaging.requirements import Requirement
 
 from replication.provenance.environment import PYPI_NAME, normalized_name
 
-CONDA_NAME = {pypi: conda for conda, pypi in PYPI_NAME.items()} | {
-    "huggingface-hub": "huggingface_hub"
-}
+CONDA_NAME = {pypi: conda for conda, pypi in PYPI_NAME.items()}
+CONDA_NAME |= {"huggingface-hub": "huggingface_hub"}
 DEVELOPMENT_FILES = {"tests", "include", ".h", ".pyi", ".pxd"}
 """Folders and suffixes of files that only developers need, half of all: left out."""
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -39,10 +39,8 @@ def make_channel(folder: Path, wanted: set[str]) -> None:
     (folder / "linux-64").mkdir(parents=True)
     (folder / "noarch").mkdir()
     _python(folder / "linux-64")
-    waiting, done = (
-        {normalized_name(PYPI_NAME.get(name, name)) for name in wanted - {"python"}},
-        set[str](),
-    )
+    waiting = {normalized_name(PYPI_NAME.get(name, name)) for name in wanted - {"python"}}
+    done = set[str]()
     while waiting:
         name = waiting.pop()
         done.add(name)
@@ -73,16 +71,13 @@ def _python(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         files = {}
         for name in ("python", "python3", f"python{PYTHON}"):
-            (Path(temporary) / name).symlink_to(base)
             files[f"bin/{name}"] = Path(temporary) / name
-        (Path(temporary) / "pyvenv.cfg").write_text(
-            f"home = {base.parent}\ninclude-system-site-packages = false\n"
-        )
-        (Path(temporary) / "README.txt").write_text("packages of an environment\n")
-        files |= {
-            "pyvenv.cfg": Path(temporary) / "pyvenv.cfg",
-            f"{PACKAGES}/README.txt": Path(temporary) / "README.txt",
-        }
+            files[f"bin/{name}"].symlink_to(base)
+        home = f"home = {base.parent}\ninclude-system-site-packages = false\n"
+        readme = f"{PACKAGES}/README.txt"
+        for name, text in (("pyvenv.cfg", home), (readme, "packages of an environment\n")):
+            files[name] = Path(temporary) / Path(name).name
+            files[name].write_text(text)
         _write(folder, "python", sys.version.split()[0], "0_link", [], files)
 
 
@@ -101,27 +96,15 @@ def _write(
     folder: Path, name: str, version: str, build: str, depends: list[str], files: dict[str, Path]
 ) -> None:
     """Write a .conda package: a zip of an archive of files and an archive of metadata."""
-    index = {
-        "name": name,
-        "version": version,
-        "build": build,
-        "build_number": 0,
-        "depends": depends,
-    }
-    index |= {"arch": "x86_64", "platform": "linux", "subdir": "linux-64", "timestamp": 0}
+    index: dict[str, Any] = {"name": name, "version": version, "build": build, "build_number": 0}
+    index |= {"depends": depends, "arch": "x86_64", "platform": "linux", "subdir": "linux-64"}
+    index["timestamp"] = 0
     paths = []
     for name_in_package, path in sorted(files.items()):
-        link = path.is_symlink()
-        data = b"" if link else path.read_bytes()
-        kind = "softlink" if link else "hardlink"
-        paths.append(
-            {
-                "_path": name_in_package,
-                "path_type": kind,
-                "sha256": hashlib.sha256(data).hexdigest(),
-                "size_in_bytes": len(data),
-            }
-        )
+        data = b"" if path.is_symlink() else path.read_bytes()
+        entry: dict[str, Any] = {"_path": name_in_package, "size_in_bytes": len(data)}
+        entry["path_type"] = "softlink" if path.is_symlink() else "hardlink"
+        paths.append(entry | {"sha256": hashlib.sha256(data).hexdigest()})
     metadata_texts = {
         "info/index.json": json.dumps(index),
         "info/about.json": "{}",

@@ -17,6 +17,7 @@ import yaml
 from tests.conda.channel import make_channel
 from tests.conftest import Workflow, copy_checkout, once
 from tests.unit.test_environments import conda_file, imported_files, rules
+from tests.workflow.study import audit
 
 pytest.importorskip(
     "rattler", reason="py-rattler is not installed: it solves and links conda environments"
@@ -55,7 +56,6 @@ def conda(project: Path, shared: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def deployed(conda: dict[str, str], shared: Path) -> Path:
-    """The environments of all rules, deployed once."""
     folder = shared / "conda-environments"
     with once(folder) as made:
         if not made:
@@ -69,25 +69,23 @@ def deployed(conda: dict[str, str], shared: Path) -> Path:
 def test_environments_contain_the_imports_of_their_rules(deployed: Path, project: Path) -> None:
     """The Python of each environment, which sees no other packages, imports all modules of its
     rules."""
-    prefixes = {}
-    for file in deployed.glob("*.yaml"):
-        prefixes[frozenset(yaml.safe_load(file.read_text())["dependencies"])] = file.with_suffix("")
+    prefixes = {dependencies(file): file.with_suffix("") for file in deployed.glob("*.yaml")}
     modules_by_env: dict[str, set[str]] = {}
     for rule, env in rules(project):
-        files = imported_files(project, rule)
-        project_files = [
-            file for file in files if file.startswith("isotropy/") and file.endswith(".py")
-        ]
         modules_by_env.setdefault(env, set()).update(
-            f.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for f in project_files
+            f.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            for f in imported_files(project, rule)
+            if f.startswith(("isotropy/", "replication/")) and f.endswith(".py")
         )
     for env, modules in modules_by_env.items():
-        prefix = prefixes[
-            frozenset(yaml.safe_load((project / "envs" / env).read_text())["dependencies"])
-        ]
+        prefix = prefixes[dependencies(project / "envs" / env)]
         command = [prefix / "bin/python", "-I", "-c", IMPORTS, project, *sorted(modules)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, f"{env}: {done.stderr[-800:]}"
+
+
+def dependencies(file: Path) -> frozenset[str]:
+    return frozenset(yaml.safe_load(file.read_text())["dependencies"])
 
 
 def test_jobs_run_in_their_environments(
@@ -95,17 +93,9 @@ def test_jobs_run_in_their_environments(
 ) -> None:
     target = "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
     checkout.done("--sdm", "conda", "--conda-prefix", str(deployed), "--", target, env=conda)
-    record = json.loads(
-        (checkout.folder / "results/embed/polarity-part/all-MiniLM-L6-v2.record.json").read_text()
-    )
-    assert record["environment"]["prefix"] == "conda"
-    verified = subprocess.run(
-        [sys.executable, "-m", "isotropy", "audit", "verify", target],
-        cwd=checkout.folder,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    record = (checkout.folder / target).with_suffix(".record.json")
+    assert json.loads(record.read_text())["environment"]["prefix"] == "conda"
+    verified = audit(checkout, "verify", target)
     assert verified.returncode == 0, verified.stdout
 
 

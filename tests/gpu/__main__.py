@@ -14,32 +14,17 @@ import sys
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-MODULES = {
-    "filelock": "filelock",
-    "hypothesis": "hypothesis",
-    "IsoScore": "IsoScore",
-    "jinja2": "Jinja2",
-    "numba": "numba",
-    "numpy": "numpy",
-    "pandas": "pandas",
-    "pandera": "pandera",
-    "pyarrow": "pyarrow",
-    "pydantic": "pydantic",
-    "pydantic_core": "pydantic_core",
+SAME_NAME = """
+filelock hypothesis IsoScore numba numpy pandas pandera pyarrow pydantic pydantic_core
+typeguard pytest safetensors scipy threadpoolctl tokenizers torch tqdm transformers
+"""
+MODULES = {name: name for name in SAME_NAME.split()} | {
     "annotated_types": "annotated-types",
-    "typing_inspection": "typing-inspection",
-    "typeguard": "typeguard",
-    "typing_inspect": "typing-inspect",
-    "pytest": "pytest",
+    "jinja2": "Jinja2",
     "pytest_timeout": "pytest-timeout",
-    "safetensors": "safetensors",
-    "scipy": "scipy",
     "sklearn": "scikit-learn",
-    "threadpoolctl": "threadpoolctl",
-    "tokenizers": "tokenizers",
-    "torch": "torch",
-    "tqdm": "tqdm",
-    "transformers": "transformers",
+    "typing_inspect": "typing-inspect",
+    "typing_inspection": "typing-inspection",
     "yaml": "PyYAML",
 }
 """Modules that the tests import, and their distributions."""

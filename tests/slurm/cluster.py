@@ -12,7 +12,6 @@ import contextlib
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -51,7 +50,7 @@ def reason_unavailable() -> str:
     return ""
 
 
-def wait_until(ready: Callable[[], bool], trouble: str, seconds: float) -> None:
+def wait_until(ready: Callable[[], bool], trouble: str, seconds: float = 300) -> None:
     """Wait until `ready` returns true; raise TimeoutError(trouble) after some seconds. A SLURM
     command that fails in `ready`, because a daemon is busy, counts as not ready."""
     deadline, last_error = time.monotonic() + seconds, None
@@ -75,16 +74,8 @@ class Cluster:
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
-        for name in (
-            "run",
-            "log",
-            "state",
-            "dev",
-            "munge",
-            "db",
-            "etc",
-            *(f"spool/{node}" for node in NODES),
-        ):
+        spools = (f"spool/{node}" for node in NODES)
+        for name in ("run", "log", "state", "dev", "munge", "db", "etc", *spools):
             (self.folder / name).mkdir(parents=True)
         self.folder.chmod(0o755)
         (self.folder / MARK).touch()
@@ -98,7 +89,6 @@ class Cluster:
         wait_until(
             lambda: set(self.ask("sinfo", "-h", "-N", "-o", "%N %T").splitlines()) == idle,
             "nodes are not idle",
-            120,
         )
 
     def stop(self) -> None:
@@ -108,16 +98,13 @@ class Cluster:
         for name in reversed(list(self.daemons)):
             self.end(name)
         for name in FILES:
-            if (ETC / name).is_symlink() and (ETC / name).resolve().is_relative_to(
-                self.folder.resolve()
-            ):
-                (ETC / name).unlink()
+            link = ETC / name
+            if link.is_symlink() and link.resolve().is_relative_to(self.folder.resolve()):
+                link.unlink()
         for node in NODES:
             for cgroup in CGROUPS.glob(f"*/slurm_{node}"):
-                for inner in [
-                    *sorted((p for p in cgroup.rglob("*") if p.is_dir()), reverse=True),
-                    cgroup,
-                ]:
+                inside = (path for path in cgroup.rglob("*") if path.is_dir())
+                for inner in [*sorted(inside, reverse=True), cgroup]:
                     with contextlib.suppress(OSError):  # a process that takes its time to end
                         inner.rmdir()
 
@@ -127,9 +114,7 @@ class Cluster:
             command, capture_output=True, text=True, timeout=300, env=self.environment()
         )
         if done.returncode != 0:
-            raise subprocess.SubprocessError(
-                f"{' '.join(command)}: exit code {done.returncode}: {done.stderr}"
-            )
+            raise subprocess.SubprocessError(f"{command}: {done.returncode}: {done.stderr}")
         return done.stdout
 
     def describe(self) -> str:
@@ -150,36 +135,22 @@ class Cluster:
     def states(self, comment: str) -> list[dict[str, str]]:
         """Return the accounting fields of all jobs whose comment contains a text, oldest first. The
         executor writes the rule into the comment."""
-        fields = (
-            "JobID",
-            "Comment",
-            "State",
-            "Partition",
-            "NodeList",
-            "ReqMem",
-            "Timelimit",
-            "AllocTRES",
-        )
-        lines = self.ask(
-            "sacct", "-X", "-n", "-P", "--starttime", "now-1day", "--format", ",".join(fields)
-        ).splitlines()
+        fields = ("JobID", "Comment", "State", "Partition", "ReqMem", "AllocTRES")
+        options = ("-X", "-n", "-P", "--starttime", "now-1day", "--format", ",".join(fields))
+        lines = self.ask("sacct", *options).splitlines()
         jobs = [dict(zip(fields, line.split("|"), strict=True)) for line in lines]
-        queued = dict(
-            line.split("|", 1)
-            for line in self.ask("squeue", "-h", "-t", "all", "-o", "%i|%k").splitlines()
-        )
+        lines = self.ask("squeue", "-h", "-t", "all", "-o", "%i|%k").splitlines()
+        queued = dict(line.split("|", 1) for line in lines)
         for job in jobs:  # accounting gets the comment only some time after the job has ended
             job["Comment"] = job["Comment"] or queued.get(job["JobID"], "")
-        return sorted(
-            (job for job in jobs if comment in job["Comment"]), key=lambda job: int(job["JobID"])
-        )
+        found = (job for job in jobs if comment in job["Comment"])
+        return sorted(found, key=lambda job: int(job["JobID"]))
 
     def wait_until_running(self, comment: str, n: int = 1) -> None:
         """Wait until accounting has n jobs whose comment contains a text, and all are running."""
         wait_until(
             lambda: [job["State"] for job in self.states(comment)] == ["RUNNING"] * n,
             f"{comment}: accounting does not have {n} running",
-            120,
         )
 
     def wait_until_gone(self, job: str) -> None:
@@ -187,7 +158,6 @@ class Cluster:
         wait_until(
             lambda: job not in self.ask("squeue", "-h", "-o", "%i").split(),
             f"{job} has ended, but is still in the queue",
-            300,
         )
 
     def environment(self) -> dict[str, str]:
@@ -195,20 +165,18 @@ class Cluster:
 
     def start_controller(self) -> None:
         self._run("slurmctld", "slurmctld", "-D")
-        wait_until(lambda: bool(self.ask("sinfo")), "slurmctld does not start", 120)
+        wait_until(lambda: bool(self.ask("sinfo")), "slurmctld does not start")
 
     def start_node(self, node: str) -> None:
         self._run(f"slurmd {node}", "slurmd", "-D", "-N", node)
 
-    def end(self, name: str, signal_number: signal.Signals = signal.SIGTERM) -> None:
-        """Send a daemon a signal and wait until it ends; kill it after a minute."""
+    def end(self, name: str) -> None:
+        """End a daemon; kill it after a minute. (The controller waits half a minute for its threads
+        before it saves the jobs.)"""
         daemon = self.daemons.pop(name)
-        daemon.send_signal(signal_number)
+        daemon.terminate()
         try:
-            daemon.wait(
-                60
-                # The controller waits half a minute for its threads before it saves the jobs
-            )
+            daemon.wait(60)
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
@@ -226,46 +194,32 @@ class Cluster:
     def _munge(self) -> None:
         folder, socket_file = self.folder / "munge", self.folder / "run/munge.socket"
         folder.chmod(0o700)
-        key = folder / "munge.key"
+        key = folder / "key-file"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        files = [
-            f"--{option}={folder / option}"
-            for option in ("key-file", "pid-file", "log-file", "seed-file")
-        ]
-        files[0] = f"--key-file={key}"
+        options = ("key-file", "pid-file", "log-file", "seed-file")
+        files = [f"--{option}={folder / option}" for option in options]
         self._run("munged", "munged", "--foreground", "--force", f"--socket={socket_file}", *files)
-        wait_until(socket_file.exists, "munged does not start", 120)
+        wait_until(socket_file.exists, "munged does not start")
 
     def _accounting(self) -> None:
         database, socket_file = self.folder / "db", self.folder / "run/mariadb.socket"
-        install = [
-            "mariadb-install-db",
-            "--no-defaults",
-            "--user=root",
-            f"--datadir={database}",
-            "--skip-test-db",
-        ]
-        self.ask(*install, "--auth-root-authentication-method=socket")
-        flags = (
-            "--skip-networking",
-            "--innodb-buffer-pool-size=64M",
-            "--innodb-flush-log-at-trx-commit=0",
-        )
+        options = ["--no-defaults", "--user=root", f"--datadir={database}", "--skip-test-db"]
+        self.ask("mariadb-install-db", *options, "--auth-root-authentication-method=socket")
+        flags = "--skip-networking --innodb-buffer-pool-size=64M --innodb-flush-log-at-trx-commit=0"
         paths = (
             f"--datadir={database}",
             f"--socket={socket_file}",
             f"--pid-file={self.folder / 'run/mariadb.pid'}",
         )
-        self._run("mariadbd", "mariadbd", "--no-defaults", "--user=root", *paths, *flags)
+        self._run("mariadbd", "mariadbd", "--no-defaults", "--user=root", *paths, *flags.split())
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--execute"]
-        wait_until(lambda: bool(self.ask(*client, "select 1")), "mariadbd does not start", 120)
+        wait_until(lambda: bool(self.ask(*client, "select 1")), "mariadbd does not start")
         self.ask(*client, "create database slurm_acct_db")
         self._run("slurmdbd", "slurmdbd", "-D", env={"MYSQL_UNIX_PORT": str(socket_file)})
         wait_until(
             lambda: self.ask("sacctmgr", "-n", "list", "cluster") is not None,
             "slurmdbd does not start",
-            120,
         )
         for entity in (
             "cluster local",
@@ -284,17 +238,10 @@ class Cluster:
         nodes = [
             Node(name, gpus, port) for (name, gpus), port in zip(NODES.items(), ports, strict=True)
         ]
-        _write(
-            etc / "slurm.conf",
-            [
-                *settings.daemons(self.folder, controller),
-                *settings.limits(with_cgroups),
-                *settings.FAST,
-                *settings.accounts(self.folder, accounting),
-                *(node.line() for node in nodes),
-                *settings.PARTITIONS,
-            ],
-        )
+        lines = settings.daemons(self.folder, controller) + settings.limits(with_cgroups)
+        lines += [*settings.FAST, *settings.accounts(self.folder, accounting)]
+        lines += [*(node.line() for node in nodes), *settings.PARTITIONS]
+        _write(etc / "slurm.conf", lines)
         _write(etc / "gres.conf", [n.gpu_line(self.folder) for n in nodes if n.gpus])
         _write(etc / "cgroup.conf", settings.cgroups(CGROUPS) if with_cgroups else [])
         _write(etc / "slurmdbd.conf", settings.database(self.folder, accounting))

@@ -28,17 +28,6 @@ rule hungry:
         "touch {output}"
 
 
-rule endless:
-    """Does not end in the time that it gets at first."""
-    output:
-        "results/faults/endless",
-    resources:
-        mem_mb=1000,
-        runtime=doubles_with_attempt(3),
-    shell:
-        RAN + "if [ {resources.runtime} -lt 6 ]; then sleep 600; fi; touch {output}"
-
-
 rule failing:
     """Always fails, and says so in its log."""
     output:
@@ -96,19 +85,3 @@ rule steps:
         runtime=10,
     shell:
         RAN + "touch {output}"
-
-
-rule small:
-    """One of several that are sent together. The second fails."""
-    output:
-        "results/faults/small-{n}",
-    wildcard_constraints:
-        n=r"\d",
-    resources:
-        gpu=1,
-        in_turn=1,
-        mem_mb=1000,
-        runtime=10,
-    shell:
-        RAN
-        + "if [ {wildcards.n} = 1 ] && [ ! -e mended ]; then exit 3; fi; sleep 3; touch {output}"

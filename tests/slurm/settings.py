@@ -19,8 +19,6 @@ FAST = (
     "UnkillableStepTimeout=300",
     "SchedulerType=sched/backfill",
     "SchedulerParameters=bf_interval=2,sched_min_interval=100000,batch_sched_delay=1",
-    "PreemptType=preempt/partition_prio",
-    "PreemptMode=CANCEL",
     "SelectType=select/cons_tres",
     "SelectTypeParameters=CR_CPU_Memory",
 )
@@ -31,8 +29,6 @@ SHORT_WAITS = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait
 PARTITIONS = (
     "PartitionName=cpu Nodes=cpu1 Default=YES MaxTime=2-00:00:00 OverTimeLimit=0",
     "PartitionName=gpu Nodes=gpu1,gpu2 MaxTime=2-00:00:00 OverTimeLimit=0",
-    # Preempts jobs of the other partitions
-    "PartitionName=urgent Nodes=gpu1,gpu2 PriorityTier=10",
 )
 
 

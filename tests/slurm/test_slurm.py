@@ -7,8 +7,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 from tests.conftest import Workflow, digests
 from tests.slurm.cluster import CGROUPS, Cluster, wait_until
 from tests.slurm.conftest import Driver, StartedRuns
+from tests.workflow.study import audit
 
 pytestmark = pytest.mark.timeout(4000)
 Submit = Callable[..., Driver]
@@ -59,9 +58,8 @@ def test_error_of_a_failing_job_names_its_logs(started: StartedRuns) -> None:
     assert not started.faults.results("failing")
     block = started.faults.output.split("Error in rule failing:")[1].split("\n\n")[0]
     assert "results/logs/faults/failing.log" in block
-    assert (
-        started.faults.folder / "results/logs/faults/failing.log"
-    ).read_text() == "nothing can be done\n"
+    log = started.faults.folder / "results/logs/faults/failing.log"
+    assert log.read_text() == "nothing can be done\n"
     slurm_log = re.search(r"\S*results/logs/slurm/\S*rule_failing/\S*\.log", block)
     assert slurm_log is not None, block
     assert "exit 3" in (started.faults.folder / slurm_log[0]).read_text()
@@ -91,43 +89,20 @@ def test_results_are_identical_to_those_without_slurm(
     records = [json.loads(path.read_text()) for path in results.glob("optimize/**/*.record.json")]
     setups = {record["wildcards"]["setup"] for record in records}
     assert len(records) > len(setups) > 1
-    trained = [
-        job
-        for job in cluster.states("_optimize_embeddings")
-        if job["Comment"].startswith("rule_optimize-")
-    ]
+    jobs = cluster.states("_optimize_embeddings")
+    trained = [job for job in jobs if job["Comment"].startswith("rule_optimize-")]
     # One submission for all seeds of a setup
     assert len(trained) == len(setups)
     assert {(job["Partition"], job["State"]) for job in trained} == {("cpu", "COMPLETED")}
     if (CGROUPS / "freezer").is_dir():  # the job finds its SLURM job id through its control group
-        assert {record["environment"]["slurm_job"] for record in records} == {
-            job["JobID"] for job in trained
-        }
+        ids = {record["environment"]["slurm_job"] for record in records}
+        assert ids == {job["JobID"] for job in trained}
 
 
-def test_audit_passes_on_the_slurm_results(
-    started: StartedRuns, smoke: Workflow, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """All results of the run on SLURM are as their records say. The overhead of SLURM is
-    printed."""
+def test_audit_passes_on_the_slurm_results(started: StartedRuns) -> None:
     started.study.done()
-    folders = [str(smoke.folder), str(started.study.folder)]
-    done = subprocess.run(
-        [sys.executable, project / "benchmarks/overhead.py", *folders],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    with capsys.disabled():
-        print("\n" + done.stdout)
-    done = subprocess.run(
-        [sys.executable, "-m", "isotropy", "audit", "verify", "--all"],
-        cwd=started.study.folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = audit(Workflow(started.study.folder), "verify", "--all")
+    assert done.returncode == 0, done.stdout
 
 
 # One run at a time, which is disturbed.
@@ -153,22 +128,20 @@ def test_ctrl_c_cancels_submitted_jobs(
     wait_until(
         lambda: first.runs_of(f"step-{name}-0") + first.runs_of(f"step-{name}-1") == 2,
         "no job has started",
-        300,
     )
     if name == "asked":
         (faulty / "asks").unlink(missing_ok=True)
-        wait_until((faulty / "asks").exists, "states are not asked for", 300)
+        wait_until((faulty / "asks").exists, "states are not asked for")
     first.process.send_signal(signal.SIGINT)
     assert first.wait(300) == 1
 
     def states() -> list[str]:
         return [job["State"].split()[0] for job in cluster.states(f"step_wildcards_{name}_")]
 
-    wait_until(lambda: not {"PENDING", "RUNNING", "COMPLETING"} & set(states()), "jobs go on", 300)
+    wait_until(lambda: not {"PENDING", "RUNNING", "COMPLETING"} & set(states()), "jobs go on")
     wait_until(
         lambda: f"_{name}_" not in cluster.ask("squeue", "-h", "-o", "%k"),
         "cancelled, but not gone",
-        300,
     )
     assert states() == ["CANCELLED"] * 4
     assert not first.results("*")
@@ -187,9 +160,7 @@ def test_run_resumes_after_snakemake_was_killed(
 
     first = start()
     wait_until(
-        lambda: sum(first.runs_of(f"step-killed-{n}") for n in range(4)) == 4,
-        "no job has started",
-        300,
+        lambda: sum(first.runs_of(f"step-killed-{n}") for n in range(4)) == 4, "no job has started"
     )
     first.process.kill()
     first.wait()
@@ -197,7 +168,6 @@ def test_run_resumes_after_snakemake_was_killed(
     wait_until(
         lambda: "_killed_" not in cluster.ask("squeue", "-h", "-o", "%k"),
         "submitted jobs do not end",
-        300,
     )
     assert len(first.results("step-killed-*")) == 4
     locked = start()
@@ -213,12 +183,12 @@ def test_a_cancelled_job_is_resubmitted(faulty: Path, submit: Submit, cluster: C
     """The state is `CANCELLED by 0` then, which the unpatched executor takes for a running
     job."""
     driver = submit(faulty, "results/faults/step-unwanted-0", "--snakefile", "faults.smk")
-    wait_until(lambda: driver.runs_of("step-unwanted-0") == 1, "no job has started", 300)
+    wait_until(lambda: driver.runs_of("step-unwanted-0") == 1, "no job has started")
     cluster.wait_until_running("step_wildcards_unwanted_")
     (job,) = cluster.states("step_wildcards_unwanted_")
     cluster.ask("scancel", job["JobID"])
     wait_until(
-        lambda: driver.runs_of("step-unwanted-0") == 2, "the cancelled job is not sent again", 300
+        lambda: driver.runs_of("step-unwanted-0") == 2, "the cancelled job is not sent again"
     )
     cluster.wait_until_gone(job["JobID"])
     (faulty / "go").touch()

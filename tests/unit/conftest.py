@@ -23,6 +23,12 @@ def restored_threads() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make an empty folder the working folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def synthetic_models(shared: Path) -> Path:
     """A folder with a small model of each architecture of the papers, named by registry id."""

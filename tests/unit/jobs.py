@@ -48,9 +48,7 @@ def snakemake_object(
             code=Codebase(project).code(RULE, *modules).param(),
         ),
         input=Named((inputs or {}).items()),
-        output=Named(
-            {"note": f"results/{stem}.txt", "record": f"results/{stem}.record.json"}.items()
-        ),
+        output=Named([("note", f"results/{stem}.txt"), ("record", f"results/{stem}.record.json")]),
         log=[f"results/logs/{stem}.log"],
         wildcards=Named(),
         threads=1,
@@ -60,10 +58,8 @@ def snakemake_object(
 def write_note(
     project: Path, stem: str, text: str = "hello", inputs: dict[str, Any] | None = None
 ) -> None:
-    with (
-        Job(snakemake_object(project, stem, text, inputs), NoteSpec) as job,
-        job.write("note") as path,
-    ):
+    given = snakemake_object(project, stem, text, inputs)
+    with Job(given, NoteSpec) as job, job.write("note") as path:
         path.write_text(job.spec.text)
 
 

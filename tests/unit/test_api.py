@@ -33,9 +33,8 @@ STARS = [i % 3 for i in range(60)]
 
 
 @pytest.fixture
-def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+def cloud(in_empty_folder: None) -> np.ndarray:
     """200 vectors of 6 dimensions; the working folder is empty."""
-    monkeypatch.chdir(tmp_path)
     draws = np.random.default_rng(0)
     return (draws.normal(size=(200, 6)) * np.linspace(0.2, 2, 6) + 0.5).astype(np.float32)
 
@@ -108,14 +107,14 @@ def test_data_frames(cloud: np.ndarray) -> None:
         require_same(measured, *arguments)
     chosen = isotropy.measure(frame, columns=["dim_0", "dim_3"], metrics="isoscore")
     assert chosen["columns"].item() == "dim_0, dim_3"
-    with pytest.raises(IsotropyError, match=r"^DataFrame: columns dim_9: no such column"):
+    with pytest.raises(IsotropyError, match="columns dim_9"):
         isotropy.measure(frame, columns="dim_9")
 
 
-def test_models_of_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("in_empty_folder")
+def test_models_of_transformers() -> None:
     """A folder, and a model in memory with its tokenizer, by layers and by tokens."""
-    monkeypatch.chdir(tmp_path)
-    folder = write_tiny_bert(tmp_path / "model")
+    folder = write_tiny_bert(Path("model"))
     table = pd.DataFrame({"text": TEXTS, "stars": STARS})
     table.to_csv("t.csv", index=False)
     pair = (AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))
@@ -129,10 +128,10 @@ def test_models_of_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     require_same(tokens, "model", "--texts", "t.csv:text", "--pooling", "tokens")
 
 
-def test_models_of_sentence_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("in_empty_folder")
+def test_models_of_sentence_transformers() -> None:
     """All modules, hidden layers, prompts and truncation of a model in memory."""
-    monkeypatch.chdir(tmp_path)
-    modules = [Transformer(str(write_tiny_bert(tmp_path / "bert"))), Pooling(16)]
+    modules = [Transformer(str(write_tiny_bert(Path("bert")))), Pooling(16)]
     prompts = {"query": "the cat "}
     model = SentenceTransformer(
         modules=modules, device="cpu", prompts=prompts, default_prompt_name="query", truncate_dim=12
@@ -145,62 +144,49 @@ def test_models_of_sentence_transformers(tmp_path: Path, monkeypatch: pytest.Mon
     assert measured["d"].tolist() == [16, 12]
 
 
-MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "shape": (lambda: np.zeros(3), r"array: expected an array of shape \(n, d\), got \(3,\)"),
-    "text": (lambda: ["a", "b"], "array: expected real numbers, got list"),
-    "ragged": (lambda: [[1.0, 2.0], [1.0]], "array must be an array or rows of one length"),
-    "masked": (lambda: np.ma.masked_less(np.ones((5, 2)), 2), "array .*mask"),
-    "mixed column": (
-        lambda: pd.DataFrame({"a": [1.0, 2.0], "b": [1, "x"]}),
-        "DataFrame: .*column b.*: give each column one type, or leave the column out",
-    ),
-    "no layers": (lambda: np.zeros((0, 5, 2)), r"array: no layers, the shape is \(0, 5, 2\)"),
-    "file": (lambda: "missing.npy", "missing.npy: no such file"),
-    "model": (
-        lambda: AutoModel.from_pretrained(write_tiny_bert(Path("m"))),
-        r"BertModel: a model needs its tokenizer: give the pair \(model, tokenizer\)",
-    ),
-}
+MISTAKES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: np.zeros(3), r"^array: .*\(3,\)"),
+    (lambda: ["a", "b"], "got list"),
+    (lambda: [[1.0, 2.0], [1.0]], "one length"),
+    (lambda: np.ma.masked_less(np.ones((5, 2)), 2), "mask"),
+    (lambda: pd.DataFrame({"a": [1.0, 2.0], "b": [1, "x"]}), "^DataFrame: .*column b"),
+    (lambda: np.zeros((0, 5, 2)), "no layers"),
+    (lambda: AutoModel.from_pretrained(write_tiny_bert(Path("m"))), "^BertModel: .*tokenizer"),
+]
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_invalid_inputs_are_named(name: str, cloud: np.ndarray) -> None:
-    x, message = MISTAKES[name]
-    with pytest.raises(IsotropyError, match=f"^{message}"):
+@pytest.mark.parametrize(("x", "word"), MISTAKES, ids=[word for _, word in MISTAKES])
+@pytest.mark.usefixtures("in_empty_folder")
+def test_invalid_inputs_are_named(x: Callable[[], Any], word: str) -> None:
+    with pytest.raises(IsotropyError, match=word):
         isotropy.measure(x())
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "words"),
     [
-        ({"labels": [1, 2]}, "labels: labels has 2 rows, the input has 200"),
+        ({"labels": [1, 2]}, "labels: labels has 2 rows"),
         ({"labels": [None, *[1] * 199]}, "labels: labels 1 is missing"),
-        ({"layers": [3]}, "array: layers 3: there is one array: leave layers out"),
-        ({"metrics": ["isoscor"]}, "metrics: no metric 'isoscor'; did you mean 'isoscore'?"),
-        ({"texts": ["a", "b"]}, "array: texts is for models, this is an array"),
-        (
-            {"labels": np.ones((200, 2))},
-            "labels: expected one per row, got an array of the shape (200, 2)",
-        ),
-        ({"label": [1, 2]}, "measure has no option 'label'"),
-        ({"sample": 1}, "sample: expected 3 or more, got 1"),
+        ({"labels": np.ones((200, 2))}, "(200, 2)"),
+        ({"layers": [3]}, "array: layers 3"),
+        ({"metrics": ["isoscor"]}, "metrics: no metric 'isoscor'"),
+        ({"texts": ["a", "b"]}, "array: texts is for models"),
+        ({"label": [1, 2]}, "no option 'label'"),
+        ({"sample": 1}, "sample: "),
     ],
 )
-def test_invalid_options_are_named(
-    options: dict[str, Any], message: str, cloud: np.ndarray
-) -> None:
+def test_invalid_options_are_named(options: dict[str, Any], words: str, cloud: np.ndarray) -> None:
+    """As parameters of the function, not as the command's options."""
     with pytest.raises(IsotropyError) as error:
         isotropy.measure(cloud, **options)
-    assert str(error.value) == message
+    assert words in str(error.value)
+    assert "--" not in str(error.value)
 
 
-def jackknife(
-    score: Callable[[np.ndarray], Any], a: np.ndarray, b: np.ndarray, group: Any
-) -> float:
+def jackknife(score: Callable[[np.ndarray], Any], a: Any, b: Any, group: Any) -> float:
     """Standard error of a difference of scores, from those without each group of rows."""
-    without = np.array(
-        [score(b[group != g]) - score(a[group != g]) for g in range(int(group.max()) + 1)]
-    )
+    rest = [group != g for g in range(int(group.max()) + 1)]
+    without = np.array([score(b[rows]) - score(a[rows]) for rows in rest])
     n = len(without)
     return float(np.sqrt((n - 1) / n * np.square(without - without.mean()).sum()))
 
@@ -217,18 +203,15 @@ def test_paired_errors_are_those_of_the_jackknife(size: int, cloud: np.ndarray) 
     for name, score in (("isoscore", isoscore), ("isoscore_unbiased", isoscore_unbiased)):
         row = compared.loc[name]
         assert row["difference"] == row["b"] - row["a"]
-        expected = jackknife(score, a, b, group)
-        assert row["error"] == pytest.approx(expected, rel=0.06), name
+        assert row["error"] == pytest.approx(jackknife(score, a, b, group), rel=0.06), name
     assert np.isnan(compared.loc["mean_cosine", "error"])
 
 
 def test_errors_of_clouds_drawn_apart(cloud: np.ndarray) -> None:
     """Results, and clouds of different size; a cloud is equal to itself."""
     a, b = (isotropy.measure(x, metrics="isoscore") for x in (cloud, cloud[:120] ** 2))
-    for compared in (
-        isotropy.compare(a, b),
-        isotropy.compare(cloud, cloud[:120] ** 2, metrics="isoscore"),
-    ):
+    drawn = isotropy.compare(cloud, cloud[:120] ** 2, metrics="isoscore")
+    for compared in (isotropy.compare(a, b), drawn):
         for row in compared.to_dict("records"):
             errors = [float(frame[f"{row['score']}_error"].item()) for frame in (a, b)]
             assert row["error"] == pytest.approx(np.hypot(*errors), rel=1e-12)
@@ -243,7 +226,7 @@ def test_layers_are_compared_by_name(cloud: np.ndarray) -> None:
     compared = isotropy.compare(a, b)
     assert compared["layer"].unique().tolist() == ["1"]
     assert compared["a"].tolist() == a.loc[1, ["isoscore", "isoscore_unbiased"]].tolist()
-    with pytest.raises(IsotropyError, match="no layer in common: 0, 1 and 2: name one of each"):
+    with pytest.raises(IsotropyError, match="no layer in common"):
         isotropy.compare(a, isotropy.measure(np.stack([cloud] * 3), layers=2).assign(layer=2))
     transformed = isotropy.measure(cloud, transforms=True, clusters=2)
     compared = isotropy.compare(transformed, transformed)
@@ -258,21 +241,17 @@ def test_plot_shows_the_rows(cloud: np.ndarray) -> None:
     figure = isotropy.plot_layers({"first": result, "second": last}, ["mean_cosine", "isoscore"])
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["mean cosine", "isoscore"]
     for axes, name in zip(figure.axes, ("mean_cosine", "isoscore"), strict=True):
-        lines = [
-            line
-            for line in axes.lines
-            if len(line.get_xdata()) == 3 and line.get_linestyle() == "-"
-        ]
-        for line in lines[:2]:
-            assert np.asarray(line.get_ydata()).tolist() == result[name].tolist()
+        lines = [line for line in axes.lines if len(line.get_xdata()) == 3]
+        shown = [line.get_ydata() for line in lines if line.get_linestyle() == "-"]
+        assert [np.asarray(y).tolist() for y in shown[:2]] == [result[name].tolist()] * 2
     bars = figure.axes[1].collections[0].get_segments()
     half = [float(bar[1, 1] - bar[0, 1]) / 2 for bar in bars]
     assert half == pytest.approx((2 * result["isoscore_error"]).tolist())
     labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
     assert labels == ["0", "1", "2", "output"]
-    with pytest.raises(IsotropyError, match="no score 'isoscor'; did you mean 'isoscore'"):
+    with pytest.raises(IsotropyError, match="no score 'isoscor'"):
         isotropy.plot_layers(result, "isoscor")
-    with pytest.raises(IsotropyError, match="with a column layer"):
+    with pytest.raises(IsotropyError, match="column layer"):
         isotropy.plot_layers(isotropy.measure(cloud, metrics="isoscore"))
 
 
@@ -285,7 +264,6 @@ def test_import_is_light_and_missing_packages_are_named() -> None:
         "isotropy.measure([[1, 2], [3, 4]])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.strip().splitlines()[-1] == (
-        "ModuleNotFoundError: this needs the package pandas, which is not installed: "
-        "pip install 'isotropy[workflow]'"
-    )
+    error = done.stderr.strip().splitlines()[-1]
+    assert error.startswith("ModuleNotFoundError: ")
+    assert "pip install 'isotropy[workflow]'" in error

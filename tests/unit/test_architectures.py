@@ -88,16 +88,11 @@ def test_special_tokens_are_marked(name: str, synthetic_models: Path, tmp_path: 
     text."""
     tokens, _ = extract_all_layers(make_encoder(synthetic_models / name), TEXTS, tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(synthetic_models / name)
-    for text, text_tokens in zip(
-        TEXTS, (group for _, group in tokens.groupby("text")), strict=True
-    ):
+    added = 0 if "gpt" in name else 1
+    for text, (_, text_tokens) in zip(TEXTS, tokens.groupby("text"), strict=True):
         expected_ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        added = 0 if "gpt" in name else 1
-        assert text_tokens["special"].tolist() == [
-            *[True] * added,
-            *[False] * (len(text_tokens) - 2 * added),
-            *[True] * added,
-        ]
+        ends, rest = [True] * added, [False] * (len(text_tokens) - 2 * added)
+        assert text_tokens["special"].tolist() == [*ends, *rest, *ends]
         plain_ids = text_tokens.loc[~text_tokens["special"], "id"].tolist()
         assert plain_ids == expected_ids[: len(plain_ids)]
         assert len(plain_ids) == min(len(expected_ids), LENGTH - 2 * added)
@@ -170,26 +165,19 @@ def test_longest_text_is_the_limit_of_transformers(name: str, synthetic_models: 
         assert torch.isfinite(model(ids[:, :-1]).last_hidden_state).all()
         with pytest.raises((IndexError, RuntimeError)):
             model(ids)
-    with pytest.raises(IsotropyError, match=f"reads at most {encoder.longest} tokens"):
+    with pytest.raises(IsotropyError, match=f"at most {encoder.longest} "):
         make_encoder(synthetic_models / name, max_length=encoder.longest + 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_embeddings_in_bfloat16(name: str, synthetic_models: Path, tmp_path: Path) -> None:
     """Vectors are returned as float32, and near those of full precision."""
-    vectors = [
-        embed(
-            make_encoder(synthetic_models / name, dtype=dtype),
-            TEXTS,
-            token_budget=128,
-            workers=1,
-            work=tmp_path / str(dtype),
-        )[0]
-        for dtype in (torch.float32, torch.bfloat16)
-    ]
+    vectors = []
+    for dtype in (torch.float32, torch.bfloat16):
+        encoder, work = make_encoder(synthetic_models / name, dtype=dtype), tmp_path / str(dtype)
+        vectors.append(embed(encoder, TEXTS, token_budget=128, workers=1, work=work)[0])
     assert vectors[1].dtype == np.float32
-    scale = np.abs(vectors[0]).max()
-    assert 0 < np.abs(vectors[0] - vectors[1]).max() < 0.05 * scale
+    assert 0 < np.abs(vectors[0] - vectors[1]).max() < 0.05 * np.abs(vectors[0]).max()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "gpt" not in name])

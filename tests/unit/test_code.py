@@ -79,24 +79,14 @@ def test_code_identity_contains_imported_files(small_checkout: Path) -> None:
     infrastructure, but not infrastructure itself."""
     result = Codebase(small_checkout).code("make")
     assert set(result.files) == {
-        "scripts/make.py",
-        "isotropy/__init__.py",
-        "replication/__init__.py",
-        "replication/spec.py",
-        "isotropy/stage/__init__.py",
-        "isotropy/stage/work.py",
-        "isotropy/stage/work.csv",
-        "isotropy/metric.py",
-        "replication/provenance/__init__.py",
-        "replication/provenance/identity.py",
+        *("scripts/make.py", "isotropy/__init__.py", "isotropy/metric.py"),
+        *(f"isotropy/stage/{name}" for name in ("__init__.py", "work.py", "work.csv")),
+        *(f"replication/{name}" for name in ("__init__.py", "spec.py")),
+        *(f"replication/provenance/{name}" for name in ("__init__.py", "identity.py")),
     }
-    assert set(result.infrastructure) == {
-        "replication/job.py",
-        "replication/resources.py",
-        "replication/provenance/record.py",
-    }
+    infrastructure = {"job.py", "resources.py", "provenance/record.py"}
+    assert set(result.infrastructure) == {f"replication/{name}" for name in infrastructure}
     assert result.sha256.keys() == result.files.keys()
-    assert result.modules == []
 
 
 @pytest.mark.parametrize(
@@ -152,29 +142,18 @@ def test_code_parameter_depends_on_modules_loaded_by_name(
 def test_code_parameter_contains_module_names(small_checkout: Path) -> None:
     result = Codebase(small_checkout).code("draw", TABLES)
     assert "replication/papers/one/tables.py" in result.files
-    assert (
-        result.param()
-        == f"{result.digest()} {TABLES}"
-        == Codebase(small_checkout).code("draw", TABLES).param()
-    )
+    assert result.param() == f"{result.digest()} {TABLES}"
 
 
-@pytest.mark.parametrize(
-    ("module", "kind"),
-    [
-        ("replication.papers.two", "that can change results"),
-        ("os.path", "that can change results"),
-        ("replication.job", "that can change results"),
-    ],
-)
-def test_invalid_module_names_are_rejected(small_checkout: Path, module: str, kind: str) -> None:
-    with pytest.raises(IsotropyError, match=f"expected a module {kind}, got '{module}'"):
+@pytest.mark.parametrize("module", ["replication.papers.two", "os.path", "replication.job"])
+def test_invalid_module_names_are_rejected(small_checkout: Path, module: str) -> None:
+    with pytest.raises(IsotropyError, match=f"'{module}'"):
         Codebase(small_checkout).code("draw", module)
 
 
 def test_syntax_error_names_the_file(small_checkout: Path) -> None:
     (small_checkout / "isotropy/metric.py").write_text("def score(:\n")
-    with pytest.raises(IsotropyError, match=r"isotropy/metric.py is not valid Python: .*line 1"):
+    with pytest.raises(IsotropyError, match=r"metric\.py.*line 1"):
         Codebase(small_checkout).code("make")
     with pytest.raises(LookupError, match="no rule"):
         Codebase(small_checkout).code("no_such_rule")
@@ -183,7 +162,7 @@ def test_syntax_error_names_the_file(small_checkout: Path) -> None:
 def test_load_accepts_only_modules_of_the_rule() -> None:
     assert load("errors", ["replication.cli", "isotropy.errors"]).format_value("abc") == "'abc'"
     for modules in ([], ["replication.cli"], 2 * ["isotropy.errors"]):
-        with pytest.raises(IsotropyError, match="expected one module errors"):
+        with pytest.raises(IsotropyError, match="one module"):
             load("errors", modules)
 
 
@@ -198,22 +177,23 @@ def rules(root: Path) -> list[str]:
     return [m[1] or f"{m[2]}mickus2024" for m in named if m]
 
 
-def params(root: Path) -> dict[str, str]:
-    return {rule: Codebase(root).code(rule).param() for rule in rules(root)}
+@pytest.fixture(scope="module")
+def sources(project: Path) -> dict[str, str]:
+    """Text of each module on which a result depends."""
+    codebase = Codebase(project)
+    names = {name for rule in rules(project) for name in codebase.code(rule).files}
+    return {n: (project / n).read_text("utf8") for n in names if n.endswith(".py")}
 
 
-def test_results_import_only_listed_names_from_infrastructure(project: Path) -> None:
-    """Code that affects results imports only these names from infrastructure, none of which
-    changes the content of outputs."""
+def test_results_import_only_listed_names_from_infrastructure(sources: dict[str, str]) -> None:
+    """None of them changes the content of outputs."""
     imported = set()
-    for rule in rules(project):
-        for name in Codebase(project).code(rule).files:
-            if name.endswith(".py"):
-                for node in ast.walk(ast.parse((project / name).read_text("utf8"))):
-                    if isinstance(node, ast.ImportFrom) and node.module in INFRASTRUCTURE:
-                        imported |= {f"{node.module}.{alias.name}" for alias in node.names}
-                    if isinstance(node, ast.Import):
-                        imported |= {alias.name for alias in node.names} & INFRASTRUCTURE.keys()
+    for text in sources.values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.module in INFRASTRUCTURE:
+                imported |= {f"{node.module}.{alias.name}" for alias in node.names}
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names} & INFRASTRUCTURE.keys()
     assert imported <= {
         "replication.job.Job",
         "replication.job.jobs",
@@ -234,9 +214,7 @@ def test_results_import_only_listed_names_from_infrastructure(project: Path) -> 
     assert "replication.job.Job" in imported
 
 
-def test_no_result_depends_on_docstrings(project: Path) -> None:
+def test_no_result_depends_on_docstrings(sources: dict[str, str]) -> None:
     """Docstrings are not part of code digests. Those that are captions are part of specs."""
-    for rule in rules(project):
-        for name in Codebase(project).code(rule).files:
-            text = (project / name).read_text("utf8")
-            assert not re.search(r"\b(__doc__|getdoc)\b", text), name
+    for name, text in sources.items():
+        assert not re.search(r"\b(__doc__|getdoc)\b", text), name

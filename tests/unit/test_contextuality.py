@@ -1,8 +1,9 @@
-"""Self-similarity, intra-sentence similarity and explainable variance against plain loops, NumPy's
-SVD and scikit-learn, and on clouds with known values."""
+"""Mean cosines, self-similarity, intra-sentence similarity and explainable variance against plain
+loops, NumPy's SVD and scikit-learn, and on clouds with known values."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, permutations
 
 import numpy as np
@@ -21,7 +22,11 @@ from isotropy.metrics import (
     intra_sentence_null,
     intra_sentence_similarity,
     mean_cosine,
+    mean_cosine_standard_error,
+    s_inter,
+    s_intra,
     self_similarity,
+    type_cosines,
 )
 
 RNG = np.random.default_rng(0)
@@ -30,6 +35,7 @@ X = RNG.standard_normal((N, D)) + 0.7
 WORDS = np.minimum(RNG.zipf(1.4, N), 50)
 SENTENCES = RNG.integers(0, 40, N)
 NAMES = np.unique(WORDS)
+CLUSTERS = RNG.integers(0, 4, N)
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -50,17 +56,14 @@ def test_similarities_equal_plain_loops(dtype: type, tolerance: float) -> None:
         occurrences = np.flatnonzero(word == WORDS)
         pairs = [C[i, j] for i, j in combinations(occurrences, 2)]
         assert count == len(occurrences)
-        assert value == pytest.approx(
-            np.mean(pairs) if pairs else np.nan, abs=tolerance, nan_ok=True
-        )
+        expected = np.mean(pairs) if pairs else np.nan
+        assert value == pytest.approx(expected, abs=tolerance, nan_ok=True)
     intra = intra_sentence_similarity(cloud, SENTENCES.astype(str))
     for sentence, *values in zip(np.unique(SENTENCES.astype(str)), *intra, strict=True):
         occurrences = X[SENTENCES.astype(str) == sentence]
-        with_itself = np.mean([cosine(x, occurrences.mean(axis=0)) for x in occurrences])
-        leave_one_out = [
-            cosine(x, np.delete(occurrences, i, axis=0).sum(axis=0))
-            for i, x in enumerate(occurrences)
-        ]
+        total = occurrences.sum(axis=0)
+        with_itself = np.mean([cosine(x, total) for x in occurrences])
+        leave_one_out = [cosine(x, total - x) for x in occurrences]
         assert values == pytest.approx([with_itself, np.mean(leave_one_out)], abs=tolerance)
     base = cosine_between(torch.from_numpy(cloud), torch.from_numpy(SENTENCES))
     groups = range(40)
@@ -85,6 +88,7 @@ def test_explainable_variance_equals_svd_and_scikit_learn(d: int, dtype: type) -
     """Both with more occurrences than dimensions, and with fewer."""
     cloud = X[:, :d].astype(dtype)
     obtained, double = explainable_variance(cloud, WORDS), cloud.astype(np.float64)
+    components = first_components(cloud, WORDS)
     for i, word in enumerate(NAMES):
         occurrences = double[word == WORDS]
         if len(occurrences) < 3:
@@ -94,15 +98,11 @@ def test_explainable_variance_equals_svd_and_scikit_learn(d: int, dtype: type) -
         pca = PCA(1, svd_solver="full").fit(occurrences)
         assert obtained.centred[i] == pytest.approx(pca.explained_variance_ratio_[0], abs=1e-12)
         svd = TruncatedSVD(1, algorithm="arpack", random_state=0).fit(occurrences)
-        assert obtained.truncated_svd[i] == pytest.approx(
-            svd.explained_variance_ratio_[0], abs=1e-9
-        )
-        assert obtained.centred[i] >= 1 / (len(occurrences) - 1) - 1e-12
-    single_group = explainable_variance(cloud)
-    assert [float(x[0]) for x in single_group] == pytest.approx(
-        [float(x[0]) for x in explainable_variance(cloud, np.zeros(N))]
-    )
-    assert single_group.uncentred.shape == (1,)
+        expected = svd.explained_variance_ratio_[0]
+        assert obtained.truncated_svd[i] == pytest.approx(expected, abs=1e-9)
+        assert abs(components[i] @ svd.components_[0]) == pytest.approx(1, abs=1e-9)
+    one_group = np.array(explainable_variance(cloud, np.zeros(N)))
+    assert np.array(explainable_variance(cloud)) == pytest.approx(one_group)
 
 
 def test_explainable_variance_of_many_occurrences() -> None:
@@ -112,9 +112,8 @@ def test_explainable_variance_of_many_occurrences() -> None:
     assert obtained.uncentred[0] == pytest.approx(squares[0] / squares.sum(), abs=1e-12)
     pca = PCA(1, svd_solver="full").fit(cloud)
     assert obtained.centred[0] == pytest.approx(pca.explained_variance_ratio_[0], abs=1e-12)
-    assert (
-        abs(first_components(cloud, np.zeros(400), centred=True)[0] @ pca.components_[0]) > 1 - 1e-9
-    )
+    component = first_components(cloud, np.zeros(400), centred=True)[0]
+    assert abs(component @ pca.components_[0]) > 1 - 1e-9
 
 
 def test_variance_estimates_differ_on_a_cloud_with_a_common_direction() -> None:
@@ -126,20 +125,6 @@ def test_variance_estimates_differ_on_a_cloud_with_a_common_direction() -> None:
     assert result.uncentred[0] == pytest.approx(0.7 + 0.3 / 40, abs=1e-12)
     assert result.centred[0] == pytest.approx(1 / 39, abs=1e-12)  # all directions alike
     assert result.truncated_svd[0] < 1e-12
-
-
-def test_explainable_variance_of_a_known_spectrum() -> None:
-    """A cloud with given variances around a mean that is orthogonal to them."""
-    corners = np.array(list(np.ndindex(2, 2, 2)), dtype=float) * 2 - 1
-    spread = np.sqrt([6, 3, 1])
-    cloud = np.c_[corners * spread, np.full(8, 10.0)]
-    result = explainable_variance(cloud)
-    assert result.centred[0] == pytest.approx(0.6, abs=1e-12)
-    assert result.uncentred[0] == pytest.approx(100 / 110, abs=1e-12)
-    assert result.truncated_svd[0] == pytest.approx(0, abs=1e-12)
-    assert first_components(cloud, np.zeros(8)) == pytest.approx(np.eye(4)[3:], abs=1e-12)
-    components = first_components(cloud, np.zeros(8), centred=True)
-    assert np.abs(components) == pytest.approx(np.eye(4)[:1], abs=1e-12)
 
 
 @pytest.mark.parametrize("a", [0.0, 0.4, 0.9])
@@ -205,9 +190,8 @@ def test_properties(seed: int, n: int, d: int) -> None:
     order, rotation = random.permutation(n), np.linalg.qr(random.standard_normal((d, d)))[0]
     similarity, shares = self_similarity(cloud, words), explainable_variance(cloud, words)
     moved = 7 * cloud[order] @ rotation
-    assert self_similarity(moved, words[order]).values == pytest.approx(
-        similarity.values, nan_ok=True, abs=1e-9
-    )
+    expected = pytest.approx(similarity.values, nan_ok=True, abs=1e-9)
+    assert self_similarity(moved, words[order]).values == expected
     for after, before in zip(explainable_variance(moved, words[order]), shares, strict=True):
         assert after == pytest.approx(before, nan_ok=True, abs=1e-6)
     k = similarity.counts
@@ -222,14 +206,118 @@ def test_properties(seed: int, n: int, d: int) -> None:
     assert (np.isnan(leave_one_out) == ~several).all()
 
 
-def test_errors() -> None:
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        self_similarity(np.array([[1.0, np.nan], [1, 1]]), [0, 0])
-    with pytest.raises(ValueError, match=r"words must have shape \(300,\)"):
-        self_similarity(X, WORDS[:10])
-    with pytest.raises(ValueError, match="expected at least 3 groups, got 2"):
-        cosine_between(X, np.arange(N) % 2)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        intra_sentence_null([3], -0.2)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        intra_sentence_null([0], 0.2)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: s_inter(X, WORDS, CLUSTERS[1:]), "clusters"),
+        (lambda: s_inter(X, np.zeros(N)), "two types"),
+        (lambda: s_intra(X, np.arange(N)), "two occurrences"),
+        (lambda: cosine_between(X, np.arange(N) % 2), "3 groups"),
+        (lambda: intra_sentence_null([3], -0.2), "between 0 and 1"),
+        (lambda: intra_sentence_null([0], 0.2), "at least 1"),
+    ],
+)
+def test_invalid_input_is_rejected(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def by_loops(X: np.ndarray, types: np.ndarray) -> tuple[float, float]:
+    """Compute S_inter and S_intra by loops over types and occurrences: the expected values of the
+    published, sampled estimates."""
+    C = cosine_similarity(X)
+    members = [np.flatnonzero(types == t) for t in np.unique(types)]
+    inter = [C[np.ix_(s, t)].mean() for s, t in combinations(members, 2)]
+    intra = [np.mean([C[i, j] for i, j in combinations(m, 2)]) for m in members if len(m) > 1]
+    return float(np.mean(inter)) if inter else np.nan, float(np.mean(intra)) if intra else np.nan
+
+
+def adjusted_by_loops(weighted: bool) -> np.ndarray:
+    """Compute both in each centred cluster, and average over clusters."""
+    clusters = [c == CLUSTERS for c in np.unique(CLUSTERS)]
+    each = [by_loops(X[rows] - X[rows].mean(0), WORDS[rows]) for rows in clusters]
+    weights = [rows.sum() for rows in clusters] if weighted else None
+    return np.average(each, axis=0, weights=weights)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-7)])
+def test_cosines_equal_plain_loops(dtype: type, tolerance: float) -> None:
+    cloud = X.astype(dtype)
+    C = cosine_similarity(X)
+    assert mean_cosine(cloud) == pytest.approx((C.sum() - N) / (N * (N - 1)), abs=tolerance)
+    expected = pytest.approx(by_loops(X, WORDS), abs=tolerance)
+    assert type_cosines(cloud, WORDS) == expected
+    assert (s_inter(cloud, WORDS), s_intra(cloud, WORDS)) == expected
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_adjusted_cosines_equal_plain_loops(weighted: bool) -> None:
+    """Cai et al. average clusters without weights; weighting by size is an option."""
+    expected = pytest.approx(adjusted_by_loops(weighted), abs=1e-12)
+    inter, intra = (f(X, WORDS, CLUSTERS, weighted=weighted) for f in (s_inter, s_intra))
+    assert type_cosines(X, WORDS, CLUSTERS, weighted=weighted) == expected
+    assert (inter, intra) == expected
+
+
+def test_type_cosines_do_not_depend_on_threads() -> None:
+    result = set()
+    for n in (1, 2, 3):
+        torch.set_num_threads(n)
+        result.add(type_cosines(X.astype(np.float32), WORDS, CLUSTERS))
+    assert len(result) == 1
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 30),
+    d=st.integers(1, 6),
+    scale=st.floats(1e-6, 1e6),
+)
+def test_properties_of_cosines(seed: int, n: int, d: int, scale: float) -> None:
+    """Within bounds; invariant to rotation, order, the length of vectors and the names of types."""
+    rng = np.random.default_rng(seed)
+    X, types = rng.standard_normal((n, d)), np.r_[0, 1, rng.integers(0, 4, n - 2)]
+    score, type_scores = mean_cosine(X), type_cosines(X, types)
+    assert -1 / (n - 1) - 1e-12 <= score <= 1 + 1e-12
+    R, order = np.linalg.qr(rng.standard_normal((d, d)))[0], rng.permutation(n)
+    longer = X * scale * rng.uniform(1, 2, (n, 1))
+    for changed, names in ((X @ R, types), (X[order], types[order]), (longer, types)):
+        assert mean_cosine(changed) == pytest.approx(score, abs=1e-9)
+        assert type_cosines(changed, names + 5) == pytest.approx(type_scores, abs=1e-9, nan_ok=True)
+    assert type_cosines(X, np.arange(n)).s_inter == pytest.approx(score, abs=1e-9)
+
+
+@pytest.mark.parametrize("exponent", [-30, 0, 30])
+def test_standard_error_is_that_of_the_jackknife(exponent: int) -> None:
+    X = np.random.default_rng(3).normal(size=(300, 12)) + 0.3
+    left_out = [mean_cosine(np.delete(X, i, axis=0)) for i in range(len(X))]
+    jackknife = np.sqrt((len(X) - 1) / len(X) * np.sum((left_out - np.mean(left_out)) ** 2))
+    X = (X * 10.0**exponent).astype(np.float32)
+    assert mean_cosine_standard_error(X) == pytest.approx(jackknife, rel=0.02)
+    assert mean_cosine_standard_error(np.ones((5, 3))) == pytest.approx(0, abs=1e-12)
+
+
+def test_limits_and_zero_vectors() -> None:
+    """Equal directions give 1, opposite ones -1; cosines with a zero vector are 0, as in
+    scikit-learn."""
+    assert mean_cosine(np.ones((5, 3))) == pytest.approx(1)
+    assert mean_cosine(np.array([[1.0, 0], [-2, 0]])) == pytest.approx(-1)
+    with_zero = np.vstack([np.zeros(D), X])
+    C = cosine_similarity(with_zero)
+    expected = (C.sum() - np.trace(C)) / (N * (N + 1))
+    assert mean_cosine(with_zero) == pytest.approx(expected, abs=1e-12)
+    assert mean_cosine(np.zeros((3, 2))) == 0
+    one_per_cluster = type_cosines(X, WORDS, np.arange(N))  # no two points share a cluster
+    assert np.isnan(one_per_cluster).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_cluster_of_equal_vectors_has_cosine_zero(dtype: type) -> None:
+    """After centring, such vectors are zero apart from rounding errors, which do not count."""
+    same = np.repeat(RNG.standard_normal((1, D)), 7, axis=0)
+    cloud = np.vstack([X, same]).astype(dtype)
+    types, clusters = np.r_[WORDS, np.arange(7) % 3], np.r_[CLUSTERS, np.full(7, 9)]
+    without_fifth = np.array(type_cosines(X.astype(dtype), WORDS, CLUSTERS))
+    with_fifth = type_cosines(cloud, types, clusters)
+    assert with_fifth == pytest.approx(without_fifth * 4 / 5, abs=1e-6)

@@ -16,14 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import isotropy
-from isotropy.metrics import (
-    cluster_count,
-    lid_mle,
-    silhouette,
-    silhouette_of_labelings,
-    two_nn,
-    type_cosines,
-)
+from isotropy import metrics
 from isotropy.metrics.kmeans import kmeans
 from isotropy.metrics.moving import MANY_CLASSES, interpolated_silhouettes
 from isotropy.metrics.silhouettes import distance_sums
@@ -44,24 +37,26 @@ for name in HIDDEN:
 """
 RUN = f"{HIDE}\nfrom isotropy.cli import run\nrun()"
 NUMBERS = (
-    f"{HIDE}\nimport json\nfrom tests.unit.test_core import numbers\nprint(json.dumps(numbers()))"
+    HIDE
+    + """
+import json
+from tests.unit.test_core import numbers
+print(json.dumps(numbers()))
+"""
 )
 POSIX_ONLY = "fcntl,grp,pty,readline,resource,syslog,termios,tty"
 
 
 def core() -> set[str]:
     """Return the names of the distributions that `pip install isotropy` brings."""
-    found = {"isotropy"}
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf8"))["project"]
-    todo = [Requirement(text).name for text in project["dependencies"]]
+    found, todo = {"isotropy"}, [Requirement(text).name for text in project["dependencies"]]
     while todo:
         name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
-        if name in found:
-            continue
-        found.add(name)
-        for requirement in map(Requirement, requires(name) or []):
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                todo.append(requirement.name)
+        if name not in found:
+            found.add(name)
+            needed = map(Requirement, requires(name) or [])
+            todo += [n.name for n in needed if n.marker is None or n.marker.evaluate({"extra": ""})]
     return found
 
 
@@ -112,15 +107,10 @@ def test_other_commands_name_the_extra(
     result = command(hidden, tmp_path, *arguments.split())
     assert result.returncode == 2
     (line,) = result.stderr.strip().splitlines()
-    assert re.fullmatch(
-        rf"this needs the package \w+, which is not installed: pip install 'isotropy\[{extra}\]'",
-        line,
-    )
+    assert f"pip install 'isotropy[{extra}]'" in line
 
 
-@pytest.mark.parametrize(
-    "arguments", ["--version", "--help", "measure --help", "measure --metrics list x"]
-)
+@pytest.mark.parametrize("arguments", ["--version", "measure --help", "measure --metrics list x"])
 def test_help_needs_no_extra(arguments: str, hidden: str, tmp_path: Path) -> None:
     result = command(hidden, tmp_path, *arguments.split())
     assert result.returncode == 0, result.stderr
@@ -136,13 +126,13 @@ def numbers() -> dict[str, Any]:
     sums = distance_sums(X, many)[None]
     return {
         "silhouettes": [
-            silhouette(X, labels),
-            *silhouette_of_labelings(X, [labels, many]).tolist(),
+            metrics.silhouette(X, labels),
+            *metrics.silhouette_of_labelings(X, [labels, many]).tolist(),
         ],
         "interpolated": interpolated_silhouettes(sums, np.ones((1, 1)), many).tolist(),
-        "cosines": [*type_cosines(X, types), *type_cosines(X, types, labels)],
-        "dimensions": [two_nn(X), lid_mle(X)],
-        "clusters": [cluster_count(X).k, *kmeans(X, [4])[4].labels.tolist()],
+        "cosines": [*metrics.type_cosines(X, types), *metrics.type_cosines(X, types, labels)],
+        "dimensions": [metrics.two_nn(X), metrics.lid_mle(X)],
+        "clusters": [metrics.cluster_count(X).k, *kmeans(X, [4])[4].labels.tolist()],
     }
 
 

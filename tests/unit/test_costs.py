@@ -49,10 +49,7 @@ def test_sizes_come_from_the_registry(project: Path) -> None:
 def test_sizes_are_those_of_the_first_origin_that_may_be_used(project: Path) -> None:
     """The first of word-vectors-300d has no digest: it needs trust, else a stand-in is used."""
     careful = estimate(project)
-    trusting = estimate(
-        project,
-        sources=careful.plan.study.config.sources.model_dump() | {"trust_on_first_use": True},
-    )
+    trusting = estimate(project, sources={"trust_on_first_use": True})
     sizes = [c.vectors("word-vectors-300d").points for c in (careful, trusting)]
     assert sizes == [20000, 199430]
     assert [c.items("pos") for c in (careful, trusting)] == [10000, 50000]
@@ -69,8 +66,7 @@ def test_full_scale_study_needs_gpus(project: Path) -> None:
 
 def test_study_for_one_gpu_takes_a_few_hours(project: Path, tmp_path: Path) -> None:
     """Two jobs share the GPU, 16 cores do the rest."""
-    files, mirror = ("mirror.yaml", "gpu.yaml"), {"mirror": str(tmp_path)}
-    costs = estimate(project, *files, sources=mirror)
+    costs = estimate(project, "mirror.yaml", "gpu.yaml", sources={"mirror": str(tmp_path)})
     total = totals(costs, costs.plan.stems(), {})["all"]
     assert 0.5 < total.gpu_hours < 5
     assert total.cpu_hours < 16
@@ -81,38 +77,22 @@ def test_sizes_follow_from_specs(project: Path) -> None:
     part = costs.cost("embed/polarity-part/tokens/all-MiniLM-L6-v2")
     assert part.disk == pytest.approx(500 * 28 * 384 * 4 * 7)  # texts, tokens, width, bytes, layers
     assert costs.cost("fetch/all-MiniLM-L6-v2").disk == 0.09 * GIGA
-    first_layer, last_layer = (
-        costs.cost(f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}") for n in (1, 6)
-    )
-    assert first_layer == last_layer
-    larger = estimate(
-        project, rajaee2021=costs.plan.study.config.rajaee2021.model_dump() | {"n_clusterings": 50}
-    )  # type: ignore[union-attr]
+    layers = [f"geometry/cai2021/brown/all-MiniLM-L6-v2/layer{n}" for n in (1, 6)]
+    assert costs.cost(layers[0]) == costs.cost(layers[1])
+    larger = estimate(project, rajaee2021={"n_clusterings": 50})
     stem = "similarity/rajaee2021/polarity-part/all-MiniLM-L6-v2/layer1"
     assert larger.cost(stem).seconds > 5 * costs.cost(stem).seconds
 
 
 def test_shards_share_the_work(project: Path) -> None:
-    without_shards = estimate(project)
-    with_shards = estimate(
-        project, compute=without_shards.plan.study.config.compute.model_dump() | {"shards": 4}
-    )
-    assert (
-        len(with_shards.plan.stems()) == len(without_shards.plan.stems()) + 12
-    )  # of three data sets
-    assert with_shards.plan.stems().index(
-        f"{TOKENS}/shards/{MODEL}/4-of-4"
-    ) < with_shards.plan.stems().index(f"{TOKENS}/tokens/{MODEL}")
-    unsharded, quarter = (
-        costs.cost(stem)
-        for costs, stem in (
-            (without_shards, f"{TOKENS}/tokens/{MODEL}"),
-            (with_shards, f"{TOKENS}/shards/{MODEL}/1-of-4"),
-        )
-    )
-    start = without_shards.rates.start["embed"]
+    without, sharded = estimate(project), estimate(project, compute={"shards": 4})
+    stems = sharded.plan.stems()
+    assert len(stems) == len(without.plan.stems()) + 12  # of three data sets
+    part, whole = f"{TOKENS}/shards/{MODEL}/4-of-4", f"{TOKENS}/tokens/{MODEL}"
+    assert stems.index(part) < stems.index(whole)
+    unsharded, quarter, merged = without.cost(whole), sharded.cost(part), sharded.cost(whole)
+    start = without.rates.start["embed"]
     assert quarter.seconds - start == pytest.approx((unsharded.seconds - start) / 4)
-    merged = with_shards.cost(f"{TOKENS}/tokens/{MODEL}")
     assert merged.disk == unsharded.disk
     assert merged.seconds < unsharded.seconds
 

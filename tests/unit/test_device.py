@@ -36,16 +36,17 @@ def read_line(process: subprocess.Popen[str]) -> str:
 def test_processes_take_the_least_used_gpu(tmp_path: Path) -> None:
     """Two take one each, two more share them evenly; what a killed one held is taken next."""
     holders: list[subprocess.Popen[str]] = []
-    held: list[str] = []
+
+    def take() -> str:
+        holders.append(start_process(tmp_path))
+        return read_line(holders[-1])
+
     try:
-        for _ in range(4):
-            holders.append(start_process(tmp_path))
-            held.append(read_line(holders[-1]))
+        held = [take() for _ in range(4)]
         assert sorted(held[:2]) == sorted(held[2:]) == ["0", "1"]
         holders[1].kill()
         holders[1].wait()
-        holders.append(start_process(tmp_path))
-        assert read_line(holders[-1]) == held[1]
+        assert take() == held[1]
     finally:
         for holder in holders:
             holder.kill()
@@ -58,13 +59,6 @@ def test_gpus_are_counted_without_torch(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(resources, "DEVICES", tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert resources.count_gpus() == 2
-    for visible, n in (
-        ("", 0),
-        ("-1", 0),
-        ("1", 1),
-        ("0,1", 2),
-        ("0,-1,1", 1),
-        ("GPU-a,GPU-b,GPU-c", 2),
-    ):
+    for visible, n in (("", 0), ("-1", 0), ("1", 1), ("0,-1,1", 1), ("GPU-a,GPU-b,GPU-c", 2)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         assert resources.count_gpus() == n

@@ -3,6 +3,9 @@ the estimate published by Cai et al."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from unittest.mock import Mock
+
 import faiss
 import numpy as np
 import pytest
@@ -16,17 +19,13 @@ from isotropy.metrics import dimension as module
 from isotropy.metrics import lid_mle, lid_mle_samples, neighbours, two_nn
 
 RNG = np.random.default_rng(0)
+# Clumps: matrix products in float32 cannot distinguish neighbours
 PLANE = RNG.standard_normal((1300, 3)) @ RNG.standard_normal((3, 40))
 BALL = RNG.standard_normal((1200, 30))
 CLUMPS = (
     RNG.standard_normal((1500, 20)) * 1e-3 + RNG.standard_normal((8, 20))[RNG.integers(0, 8, 1500)]
 )
-CLOUDS = {
-    "plane": PLANE,
-    "ball": BALL,
-    "clumps": CLUMPS,
-    "far away": BALL + 100,
-}  # clumps: matrix products in float32 cannot distinguish neighbours
+CLOUDS = {"plane": PLANE, "ball": BALL, "clumps": CLUMPS, "far away": BALL + 100}
 
 
 def levina_bickel(X: np.ndarray, k: int) -> np.ndarray:
@@ -39,13 +38,12 @@ def levina_bickel(X: np.ndarray, k: int) -> np.ndarray:
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 2e-5)])
 def test_two_nn_equals_scikit_dimension(name: str, dtype: type, tolerance: float) -> None:
     X = CLOUDS[name].astype(dtype)
-    assert two_nn(X) == pytest.approx(
-        skdim.id.TwoNN().fit(X.astype(np.float64)).dimension_, rel=tolerance
-    )
-    expected = skdim.id.TwoNN(discard_fraction=0.3).fit(X.astype(np.float64)).dimension_
-    assert two_nn(torch.from_numpy(X), discard_fraction=0.3) == pytest.approx(
-        expected, rel=tolerance
-    )
+    for share in (0.1, 0.3):
+        peer = skdim.id.TwoNN(discard_fraction=share).fit(X.astype(np.float64))
+        assert two_nn(torch.from_numpy(X), discard_fraction=share) == pytest.approx(
+            peer.dimension_, rel=tolerance
+        )
+    assert two_nn(X) == two_nn(X, discard_fraction=0.1)  # as in scikit-dimension
 
 
 @pytest.mark.parametrize("name", CLOUDS)
@@ -53,28 +51,20 @@ def test_two_nn_equals_scikit_dimension(name: str, dtype: type, tolerance: float
 def test_each_lid_equals_scikit_dimension(name: str, dtype: type, tolerance: float) -> None:
     """Each point's estimate; float32 against double precision of the same rounded cloud."""
     X = CLOUDS[name].astype(dtype)
-    if (
-        name == "clumps"
-        # scikit-learn's distances lose digits as well, and centring in float32 has a relative error
-        # of 1e-5
-    ):
+    if name == "clumps":  # scikit-learn loses digits too; centring in float32 has an error of 1e-5
         tolerance *= 3
-    assert lid_mle_samples(X, 100) == pytest.approx(
-        levina_bickel(X.astype(np.float64), 100), rel=tolerance
-    )
-    assert lid_mle(X, 20) == pytest.approx(
-        levina_bickel(X.astype(np.float64), 20).mean(), rel=tolerance
-    )
+    double = X.astype(np.float64)
+    assert lid_mle_samples(X, 100) == pytest.approx(levina_bickel(double, 100), rel=tolerance)
+    assert lid_mle(X, 20) == pytest.approx(levina_bickel(double, 20).mean(), rel=tolerance)
 
 
 def published_lid(X: np.ndarray, k: int, metric: str) -> float:
     """Compute the estimate as the published code: from squared distances, or 1 - cos, including
     equal points."""
-    D = (
-        cdist(X, X, "sqeuclidean")
-        if metric == "euclidean"
-        else np.maximum(cdist(X, X, "cosine"), 1e-8)
-    )
+    if metric == "euclidean":
+        D = cdist(X, X, "sqeuclidean")
+    else:
+        D = np.maximum(cdist(X, X, "cosine"), 1e-8)
     np.fill_diagonal(D, -1)  # sorts a point before its neighbours
     r = np.sort(D, axis=1)[:, 1 : k + 1]
     with np.errstate(divide="ignore"):
@@ -97,7 +87,7 @@ def test_repeated_points(metric: str) -> None:
     """They are dropped with a warning; if kept, as in the published code, their estimates are 0
     (euclidean) or clamped (cosine)."""
     X = np.vstack([BALL, BALL[:100]])
-    with pytest.warns(UserWarning, match="100 of 1300 points repeat"):
+    with pytest.warns(UserWarning, match="100 of 1300"):
         assert lid_mle(X, 100, metric=metric) == pytest.approx(
             lid_mle(BALL, 100, metric=metric), rel=1e-9
         )
@@ -127,15 +117,10 @@ def test_sampled_queries_have_neighbours_among_all_points() -> None:
         lid_mle_samples(np.vstack([BALL, np.repeat(BALL[:1], 10**5, axis=0)]), 30, n_queries=2)
 
 
-def take_gpu_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run on the CPU what runs on a GPU."""
-    monkeypatch.setattr(module, "nearest_distances", neighbours.nearest_distances_on_gpu)
-
-
 @pytest.fixture
 def gpu_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run on the CPU what runs on a GPU, in many parts."""
-    take_gpu_path(monkeypatch)
+    monkeypatch.setattr(module, "nearest_distances", neighbours.nearest_distances_on_gpu)
     monkeypatch.setattr(neighbours, "GPU_ROWS", 100)
     monkeypatch.setattr(neighbours, "GPU_DIFFERENCES", 10_000)
     monkeypatch.setattr(neighbours, "NEIGHBOURS_AT_ONCE", 20_000)
@@ -174,34 +159,6 @@ def test_neighbours_on_a_gpu_equal_brute_force(name: str, dtype: torch.dtype) ->
             assert np.allclose(result, expected, rtol=20 * torch.finfo(points.dtype).eps, atol=0)
 
 
-@pytest.mark.usefixtures("gpu_path")
-@pytest.mark.filterwarnings("ignore:.*points repeat")
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        *((name, dtype) for name in CLOUDS for dtype in (torch.float64, torch.float32)),
-        ("near and equal", torch.float64),  # unit vectors in float32 would merge near points
-    ],
-)
-def test_dimensions_on_a_gpu(
-    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beside float64 of the same rounded cloud on the CPU."""
-    points = torch.from_numpy((CLOUDS | {"near and equal": near_and_equal(BALL)})[name]).to(dtype)
-    functions = (
-        two_nn,
-        lambda x: lid_mle(x, 20),
-        lambda x: lid_mle(x, 20, squared=True, repeated="keep"),
-        lambda x: lid_mle(x, 20, metric="cosine"),
-        lambda x: module.lid_mle_estimates(x, 20, n_queries=400),
-    )
-    values = [function(points) for function in functions]
-    monkeypatch.undo()
-    tolerance = 2000 * torch.finfo(dtype).eps
-    for value, function in zip(values, functions, strict=True):
-        assert value == pytest.approx(function(points.double()), rel=tolerance)
-
-
 @pytest.mark.filterwarnings("ignore:.*points repeat")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_repeated_points_are_left_out(dtype: torch.dtype) -> None:
@@ -217,14 +174,6 @@ def test_repeated_points_are_left_out(dtype: torch.dtype) -> None:
         assert (len(cloud) if mask is None else int(mask.sum())) == n
 
 
-def test_gpu_path_of_the_search_equals_the_cpu_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search of a GPU is run on the CPU, with the CPU's correction."""
-    monkeypatch.setattr(neighbours, "search_on_cpu", neighbours.search_by_torch)
-    by_torch = lid_mle_samples(BALL, 30)
-    monkeypatch.undo()
-    assert by_torch == pytest.approx(lid_mle_samples(BALL, 30), rel=1e-12)
-
-
 @pytest.mark.parametrize("k", [1, 2, 7, 40, 699])
 def test_neighbour_distances_equal_faiss(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """For any block size and number of threads, on grid points, many of which have equal
@@ -232,13 +181,13 @@ def test_neighbour_distances_equal_faiss(k: int, monkeypatch: pytest.MonkeyPatch
     cloud = torch.from_numpy(RNG.integers(-6, 7, (700, 5)).astype(np.float32))
     rows = torch.from_numpy(RNG.permutation(700)[:300])
     expected = faiss.knn(cloud[rows].numpy(), cloud.numpy(), k + 1)[0]
-    results = []
+    results = set()
     for threads, queries, points in ((1, 512, 2048), (2, 64, 100), (3, 7, 33)):
         torch.set_num_threads(threads)
         monkeypatch.setattr(neighbours, "QUERIES", queries)
         monkeypatch.setattr(neighbours, "POINTS", points)
         squared, neighbour_rows = neighbours.search_on_cpu(cloud, rows, k)
-        results.append(squared)
+        results.add(squared.numpy().tobytes())
         with_self = torch.cat([torch.zeros(300, 1), squared], dim=1)
         repeated = expected[:, 1] == 0  # a repeated row may be missing among its copies
         assert np.allclose(with_self[~repeated].numpy(), expected[~repeated], rtol=0, atol=1e-4)
@@ -246,8 +195,7 @@ def test_neighbour_distances_equal_faiss(k: int, monkeypatch: pytest.MonkeyPatch
         assert np.allclose(recomputed.numpy(), squared.numpy(), rtol=0, atol=1e-4)
         assert (neighbour_rows != rows[:, None]).all()
         assert all(len(set(row)) == k for row in neighbour_rows.tolist())
-    assert torch.equal(results[0], results[1])
-    assert torch.equal(results[0], results[2])
+    assert len(results) == 1
 
 
 @settings(max_examples=25)
@@ -271,30 +219,20 @@ def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda: lid_mle(BALL[:50], 50), "k must lie between 2 and 49"),
-        (lambda: lid_mle(BALL[:50], 1), "k must lie between 2 and 49"),
+        (lambda: lid_mle(BALL[:50], 50), "between 2 and 49"),
+        (lambda: lid_mle(BALL[:50], 1), "between 2 and 49"),
         (lambda: lid_mle(BALL, 10, metric="manhattan"), "metric"),
         (lambda: lid_mle(BALL, 10, repeated="ignore"), "repeated"),
-        (
-            lambda: lid_mle(np.vstack([np.zeros(30), BALL]), 10, metric="cosine"),
-            "1 points are zero",
-        ),
-        (lambda: lid_mle(np.where(BALL > 2, np.nan, BALL), 10), "NaN"),
-        (lambda: two_nn(np.where(BALL > 2, np.inf, BALL)), "NaN"),
-        (lambda: two_nn(BALL[:2]), "at least 3 points"),
+        (lambda: lid_mle(np.vstack([np.zeros(30), BALL]), 10, metric="cosine"), "1 points"),
+        (lambda: two_nn(BALL[:2]), "3 points"),
         (lambda: two_nn(BALL, discard_fraction=1), "discard_fraction"),
         (lambda: two_nn(np.eye(12)), "different distances"),
         (lambda: two_nn(np.ones((20, 3))), "different distances"),
     ],
 )
-def test_invalid_input_is_rejected(function: object, message: str) -> None:
+def test_invalid_input_is_rejected(function: Callable[[], float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        function()  # type: ignore[operator]
-
-
-def test_equal_distances_give_infinite_lid() -> None:
-    """The corners of a simplex have equal distances, for which the formula is infinite."""
-    assert np.isinf(lid_mle_samples(np.eye(12), 8)).all()
+        function()
 
 
 @pytest.mark.parametrize("far", [30.0, 1000.0])
@@ -302,25 +240,17 @@ def test_one_outlier_does_not_widen_the_search(far: float, monkeypatch: pytest.M
     """The error bound of a squared distance depends on its two points only."""
     X = BALL.astype(np.float32)
     X[0] *= far
-    searches = []
-    search = neighbours.search_on_cpu
-    monkeypatch.setattr(
-        neighbours, "search_on_cpu", lambda c, r, k: searches.append((len(r), k)) or search(c, r, k)
-    )
+    search = Mock(wraps=neighbours.search_on_cpu)
+    monkeypatch.setattr(neighbours, "search_on_cpu", search)
     result = lid_mle_samples(X, 100)
-    assert sum(n * k for n, k in searches) < 1.05 * len(X) * 112
+    assert sum(len(c.args[1]) * c.args[2] for c in search.mock_calls) < 1.05 * len(X) * 112
     assert result == pytest.approx(levina_bickel(X.astype(np.float64), 100), rel=1e-3)
 
 
-def test_search_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Splitting the search to limit memory does not change results."""
-    unsplit = lid_mle_samples(BALL, 30)
-    monkeypatch.setattr(neighbours, "NEIGHBOURS_AT_ONCE", 5000)
-    assert np.array_equal(lid_mle_samples(BALL, 30), unsplit)
-
-
-def test_point_with_more_copies_than_neighbours_has_lid_zero() -> None:
-    """For a point with k copies also r_k = 0; the limit is 0, not NaN."""
+def test_limits_of_lid() -> None:
+    """The corners of a simplex have equal distances, for which the formula is infinite. For a point
+    with k copies also r_k = 0; the limit is 0, not NaN."""
+    assert np.isinf(lid_mle_samples(np.eye(12), 8)).all()
     X = np.vstack([BALL[:300], np.repeat(BALL[:1], 60, axis=0)])
     result = lid_mle_samples(X, 50, squared=True, repeated="keep")
     assert (result[300:] == 0).all()
@@ -329,18 +259,17 @@ def test_point_with_more_copies_than_neighbours_has_lid_zero() -> None:
 
 def test_published_lid_counts_points_with_many_copies_as_zero() -> None:
     """As in the authors' code, where a distance of 0 to the k-th neighbour becomes 1e-8: logarithms
-    over it are minus infinity, as for points with fewer copies. Infinite estimates become d."""
+    over it are minus infinity, as for points with fewer copies."""
     X = np.vstack([RNG.standard_normal((570, 8)), np.ones((30, 8))])
     squared = cdist(X, X, "sqeuclidean")
     np.fill_diagonal(squared, -1)
     r = np.sort(squared, axis=1)[:, 1:21]
     with np.errstate(divide="ignore"):
         theirs = -1 / np.log(r / np.maximum(r[:, -1:], 1e-8)).mean(axis=1)
-    theirs[np.isinf(theirs)] = 8
-    with pytest.warns(UserWarning, match="29 of 600 points repeat"):
+    theirs[np.isinf(theirs)] = 8  # they become d
+    with pytest.warns(UserWarning, match="29 of 600"):
         ours = module.lid_mle_estimates(X, 20).published
     assert ours == pytest.approx(theirs.mean(), rel=1e-9)
-    assert ours == pytest.approx(theirs[:570].sum() / 600, rel=1e-9)
 
 
 @pytest.mark.parametrize("copies", [30, 100])
@@ -360,8 +289,8 @@ def test_lattice_has_no_two_nn(dtype: type) -> None:
     a lattice that is disturbed a little has a dimension."""
     lattice = np.stack(np.meshgrid(*[np.arange(10.0)] * 3), axis=-1).reshape(-1, 3)
     turn = np.linalg.qr(RNG.standard_normal((3, 3)))[0]
-    for X in (lattice, lattice @ turn, lattice @ turn + 100, lattice * 1e-3):
-        with pytest.raises(ValueError, match="needs neighbours at different distances"):
+    for X in (lattice, lattice @ turn + 100, lattice * 1e-3):
+        with pytest.raises(ValueError, match="different distances"):
             two_nn(X.astype(dtype))
     disturbed = (lattice + RNG.uniform(-0.3, 0.3, lattice.shape)).astype(dtype)
     expected = skdim.id.TwoNN().fit(disturbed.astype(np.float64)).dimension_

@@ -77,7 +77,7 @@ def test_batches_cover_every_text_within_the_budget() -> None:
 def test_missing_gpu_is_an_error() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(IsotropyError, match="cuda was asked for, but torch sees no GPU on "):
+    with pytest.raises(IsotropyError, match="no GPU"):
         pick_device("cuda")
     assert pick_device("auto").type == "cpu"
 
@@ -85,5 +85,5 @@ def test_missing_gpu_is_an_error() -> None:
 def test_words_are_looked_up() -> None:
     table = StaticVectors(["tea", "cup", "tea"], np.arange(6, dtype=np.float32).reshape(3, 2))
     assert look_up(table, ["cup", "tea"]).tolist() == [[2, 3], [0, 1]]
-    with pytest.raises(IsotropyError, match="1 of 1 words have no vector, the first is 'pot'"):
+    with pytest.raises(IsotropyError, match="'pot'"):
         look_up(table, ["pot"])

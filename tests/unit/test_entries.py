@@ -14,22 +14,16 @@ from replication.sources.registry import Registry, load_registry
 from replication.yaml_files import read_yaml
 from tests.unit.hub import REVISION
 
-DATA: dict[str, Any] = {
-    "kind": "dataset",
-    "licence": "none",
-    "citation": "One (2001)",
-    "contents": {"all": {"status": "original", "title": "t", "format": "lines"}},
-    "origins": [
-        {
-            "type": "hub",
-            "content": "all",
-            "repo": "owner/name",
-            "repo_type": "dataset",
-            "revision": REVISION,
-            "files": {"b.txt": "a/b.txt"},
-        }
-    ],
+ORIGIN: dict[str, Any] = {
+    "type": "hub",
+    "content": "all",
+    "repo": "owner/name",
+    "repo_type": "dataset",
 }
+ORIGIN |= {"revision": REVISION, "files": {"b.txt": "a/b.txt"}}
+CONTENT = {"status": "original", "title": "t", "format": "lines"}
+DATA: dict[str, Any] = {"kind": "dataset", "licence": "none", "citation": "One (2001)"}
+DATA |= {"contents": {"all": CONTENT}, "origins": [ORIGIN]}
 
 
 def load(folder: Path, text: str | None = None, file: str = "datasets", **entries: Any) -> Registry:
@@ -67,13 +61,12 @@ def test_duplicates_are_rejected(tmp_path: Path) -> None:
     ("change", "place"),
     [
         ({"licens": "x"}, "a.licens"),
-        ({"licence": 3}, "a.licence"),
-        ({"contents": {"all": DATA["contents"]["all"] | {"rows": "3"}}}, "a.contents.all.rows"),
-        ({"contents": {"all": DATA["contents"]["all"] | {"status": "own"}}}, "status"),
+        ({"contents": {"all": CONTENT | {"rows": "3"}}}, "a.contents.all.rows"),
+        ({"contents": {"all": CONTENT | {"status": "own"}}}, "status"),
         ({"origins": []}, "a.origins"),
-        ({"origins": [DATA["origins"][0] | {"content": "al"}]}, "al"),
-        ({"origins": [DATA["origins"][0] | {"revision": "main"}]}, "revision"),
-        ({"origins": [DATA["origins"][0] | {"files": {"x": "../x"}}]}, "files"),
+        ({"origins": [ORIGIN | {"content": "al"}]}, "al"),
+        ({"origins": [ORIGIN | {"revision": "main"}]}, "revision"),
+        ({"origins": [ORIGIN | {"files": {"x": "../x"}}]}, "files"),
         ({"encoder": {"pooling": "mean", "normalize": True, "max_length": 8}}, "encoder"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Lock file, conda files and imports agree; rules on imports, length and layout of code."""
+"""Lock file, conda files and imports agree; rules on imports and layout of code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -22,14 +23,9 @@ from replication.provenance.environment import PYPI_NAME, locked_versions, norma
 from replication.sources.formats import READERS, known_formats
 
 # Import name -> conda package, where they differ.
-CONDA_NAME = {
-    "torch": "pytorch",
-    "yaml": "pyyaml",
-    "matplotlib": "matplotlib-base",
-    "seaborn": "seaborn-base",
-}
-CONDA_NAME |= {"msgpack": "msgpack-python", "sklearn": "scikit-learn"}
-CONDA_NAME |= {"markdown_it": "markdown-it-py"}
+CONDA_NAME = {"torch": "pytorch", "yaml": "pyyaml", "matplotlib": "matplotlib-base"}
+CONDA_NAME |= {"seaborn": "seaborn-base", "msgpack": "msgpack-python"}
+CONDA_NAME |= {"sklearn": "scikit-learn", "markdown_it": "markdown-it-py"}
 
 
 def tracked(project: Path, *patterns: str) -> list[Path]:
@@ -44,12 +40,8 @@ def tracked(project: Path, *patterns: str) -> list[Path]:
 def conda_file(path: Path) -> dict[str, str]:
     """Read the range of versions of each package."""
     texts = yaml.safe_load(path.read_text())["dependencies"]
-    ranges = {re.split("[<>=]", text)[0]: text for text in texts}
-    return {
-        name: text.removeprefix(name)
-        for name, text in ranges.items()
-        if name not in ("python", "pip")
-    }
+    split = (re.split("(?=[<>=])", text, maxsplit=1) for text in texts)
+    return {name: "".join(text) for name, *text in split if name not in ("python", "pip")}
 
 
 def rules(project: Path) -> list[tuple[str, str]]:
@@ -83,14 +75,17 @@ def loaded_by_name(project: Path, rule: str) -> list[str]:
     return [f"{READERS}:{name}" for name in known_formats()]
 
 
+codebase = cache(Codebase)
+
+
 def imported_files(project: Path, rule: str) -> list[str]:
     """List the project files that a rule's script may import, including infrastructure."""
-    identity = Codebase(project).code(rule, *loaded_by_name(project, rule))
+    identity = codebase(project).code(rule, *loaded_by_name(project, rule))
     return sorted({*identity.sha256, *identity.infrastructure})
 
 
 def test_conda_files_have_ranges_with_the_locked_versions(project: Path) -> None:
-    """Each range has both bounds: the next major version of a library may break the workflow."""
+    """Both bounds: the next major version of a library may break the workflow."""
     lock = locked_versions(project)
     for path in (project / "envs").glob("*.yaml"):
         for name, versions in conda_file(path).items():
@@ -150,27 +145,13 @@ def test_metrics_package_loads_modules_lazily() -> None:
     assert "cannot import name 'nothing' from 'isotropy.metrics'" in result.stderr
 
 
-def test_rules_are_short_and_complete(project: Path) -> None:
-    """Rules have at most 25 lines and all parts; only common.smk defines functions."""
+def test_rules_have_all_parts(project: Path) -> None:
+    """Without its spec or code a job would not rerun; only common.smk defines functions."""
     for path in (project / "rules").glob("*.smk"):
         text = path.read_text()
         if path.name != "common.smk":
             assert not re.search(r"\b(def|lambda)\b|config\[", text), path
         for match in re.finditer(r"^ *rule ?(\w*):\n((?:[ \t]+.*\n|\n)*)", text, re.M):
-            assert len(match[2].rstrip().splitlines()) <= 25, match[1]
-            if path.name == "audit.smk":  # makes no results
-                continue
-            for part in (
-                '"""',
-                "log:",
-                "conda:",
-                "threads:",
-                "resources:",
-                "spec=",
-                "code=",
-                "record=",
-            ):
+            parts = ("log:", "conda:", "threads:", "resources:", "spec=", "code=", "record=")
+            for part in parts if path.name != "audit.smk" else ():  # which makes no results
                 assert part in match[2], f"{match[1]} lacks {part}"
-    assert len((project / "Snakefile").read_text().splitlines()) < 60
-    for path in (project / "scripts").rglob("*.py"):
-        assert len(path.read_text().splitlines()) < 60, path

@@ -43,8 +43,8 @@ def test_measured_layers_are_evenly_spread(layers: int) -> None:
 
 def test_number_of_components_follows_the_width() -> None:
     """The paper's numbers at BERT's width; at least one."""
-    assert UserModel("m", 12, 768, 512, causal=False).components() == (12, 15)
-    assert UserModel("m", 2, 16, 32, causal=False).components() == (1, 1)
+    numbers = [UserModel("m", 2, width, 512, causal=False).components() for width in (768, 16)]
+    assert numbers == [(12, 15), (1, 1)]
 
 
 def test_an_encoder_replaces_the_models_of_all_papers(project: Path) -> None:
@@ -83,70 +83,45 @@ def test_a_random_control_is_made_from_its_model(project: Path) -> None:
     assert control.encoder == model.encoder
     assert control.contents["weights"].status == "stand-in"
     result = study(project, "all-MiniLM-L6-v2-random", papers=["cai2021"])
+    assert list(result.chosen()) == ["cai2021"]
     made = stems(result, project)
     assert made.index("fetch/all-MiniLM-L6-v2") < made.index("fetch/all-MiniLM-L6-v2-random")
 
 
-def test_papers_can_be_picked(project: Path) -> None:
-    assert list(study(project, "all-mpnet-base-v2", papers=["cai2021"]).chosen()) == ["cai2021"]
-
-
 MISTAKES: list[tuple[dict[str, Any], str]] = [
-    ({"models": []}, "extension.models: List should have at least 1 item"),
-    ({"models": ["all-mpnet"]}, "extension.models.0: no source 'all-mpnet'"),
-    ({"models": ["polarity"]}, "expected a source of kind model or vectors, got 'polarity'"),
-    ({"models": ["gpt2"], "papers": ["cai"]}, "extension.papers.0: no paper 'cai'"),
-    (
-        {"models": ["gpt2"], "papers": ["rudman2024"]},
-        "none of the papers has an experiment for gpt2",
-    ),
-    ({"models": ["gpt2"], "datasets": ["nothing"]}, "extension.datasets.0: no source 'nothing'"),
-    ({"models": ["gpt2"], "datasets": ["snli"]}, "the study already has a data set 'snli'"),
-    (
-        {"models": ["gpt2"], "datasets": ["glue-sst2"]},
-        "entry of 'glue-sst2' has neither classes nor scores",
-    ),
-    ({"models": ["glove-6b-50d"], "datasets": ["brown-lines"]}, "no source 'brown-lines'"),
-    ({"models": ["gpt2"], "dataset": ["x"]}, "extension.dataset: unknown key; did you mean"),
-    ({"models": ["gpt2", "gpt2"]}, "duplicate value 'gpt2'"),
+    ({"models": []}, "extension.models: "),
+    ({"models": ["all-mpnet"]}, "extension.models.0: no source"),
+    ({"models": ["polarity"]}, "of kind model or vectors"),
+    ({"models": ["gpt2"], "papers": ["cai"]}, "extension.papers.0: no paper"),
+    ({"models": ["gpt2"], "papers": ["rudman2024"]}, "experiment for gpt2"),
+    ({"models": ["gpt2"], "datasets": ["nothing"]}, "extension.datasets.0: no source"),
+    ({"models": ["gpt2"], "datasets": ["snli"]}, "already has a data set 'snli'"),
+    ({"models": ["gpt2"], "datasets": ["glue-sst2"]}, "neither classes nor scores"),
+    ({"models": ["gpt2"], "dataset": ["x"]}, "extension.dataset: unknown key"),
+    ({"models": ["gpt2", "gpt2"]}, "duplicate value"),
 ]
 
 
-@pytest.mark.parametrize(("extension", "sentence"), MISTAKES, ids=[s for _, s in MISTAKES])
+@pytest.mark.parametrize(("extension", "words"), MISTAKES, ids=[words for _, words in MISTAKES])
 def test_errors_in_an_extension_name_the_field(
-    project: Path, extension: dict[str, Any], sentence: str
+    project: Path, extension: dict[str, Any], words: str
 ) -> None:
     order = {"order": ["hub", "url", "mirror", "package"]}
     raw = read_configuration([project / "config.yaml"], {"extension": extension, "sources": order})
-    with pytest.raises(IsotropyError) as refused:
+    with pytest.raises(IsotropyError, match=words):
         load_study(raw, project)
-    assert sentence in str(refused.value)
 
 
-def own_data(project: Path, folder: Path, *names: str) -> Path:
-    """Copy the configuration, and add user data sets with two classes."""
+def own_data(project: Path, folder: Path, *names: str, **models: Any) -> Path:
+    """Copy the configuration, and add user data sets with two classes, and models."""
     shutil.copytree(project / "config", folder / "config", dirs_exist_ok=True)
-    entry = {
-        "kind": "dataset",
-        "licence": "x",
-        "citation": "own",
-        "contents": {
-            "file": {
-                "status": "stand-in",
-                "title": "x",
-                "format": "csv-table",
-                "text_fields": ["t"],
-                "label_field": "y",
-                "label_names": ["a", "b"],
-                "rows": 100,
-            }
-        },
-        "origins": [
-            {"type": "file", "content": "file", "folder": "/x", "files": {"data.csv": "data.csv"}}
-        ],
-    }
-    local = dict.fromkeys(names, entry)
+    content = {"status": "stand-in", "title": "x", "format": "csv-table", "rows": 100}
+    content |= {"text_fields": ["t"], "label_field": "y", "label_names": ["a", "b"]}
+    origin = {"type": "file", "content": "file", "folder": "/x", "files": {"data.csv": "data.csv"}}
+    entry = {"kind": "dataset", "licence": "x", "citation": "own"}
+    entry |= {"contents": {"file": content}, "origins": [origin]}
     (folder / "config/local").mkdir(exist_ok=True)
+    local = dict.fromkeys(names, entry) | models
     (folder / "config/local/sources.yaml").write_text(json.dumps(local))
     return folder
 
@@ -160,21 +135,17 @@ def test_ambiguous_data_set_names_are_rejected(
     extension = {"models": ["all-MiniLM-L6-v2"], "datasets": names}
     trust = {"trust_on_first_use": True}
     raw = read_configuration([project / "config.yaml"], {"extension": extension, "sources": trust})
-    with pytest.raises(IsotropyError, match="'reviews-train' would name two data sets"):
+    with pytest.raises(IsotropyError, match="'reviews-train' would name"):
         load_study(raw, folder)
 
 
 def test_ambiguous_setup_names_are_rejected(project: Path, tmp_path: Path) -> None:
     """The data set `rv-all` with model `m`, and `rv` with `all-m`."""
-    folder = own_data(project, tmp_path, "rv", "rv-all")
-    sources = json.loads((folder / "config/local/sources.yaml").read_text())
     model = read_yaml(project / "config/sources/models.yaml")["all-MiniLM-L6-v2"]
-    for name in ("m", "all-m"):
-        sources[name] = model
-    (folder / "config/local/sources.yaml").write_text(json.dumps(sources))
+    folder = own_data(project, tmp_path, "rv", "rv-all", m=model, **{"all-m": model})
     extension = {"models": ["m", "all-m"], "datasets": ["rv", "rv-all"]}
     raw = read_configuration([project / "config.yaml"], {"extension": extension})
-    with pytest.raises(IsotropyError, match="'rv-all-m' would name two set-ups"):
+    with pytest.raises(IsotropyError, match="'rv-all-m' would name"):
         load_study(raw, folder)
 
 

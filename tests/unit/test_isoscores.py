@@ -6,11 +6,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from IsoScore import IsoScore as published_package
 
@@ -22,6 +23,8 @@ from isotropy.metrics import (
     isoscore_from_covariance,
     isoscore_standard_error,
     isoscore_star,
+    isoscore_unbiased,
+    isoscore_unbiased_standard_error,
 )
 from isotropy.metrics.isoscores import standard_error
 
@@ -41,27 +44,11 @@ def cloud(seed: int, n: int, d: int, offset: float = 0.0) -> np.ndarray:
     return rng.standard_normal((n, d)) * rng.uniform(0.1, 3, d) + offset
 
 
-@pytest.mark.parametrize(("n", "d"), [(500, 20), (2275, 300), (30, 100), (2, 2), (9000, 64)])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-6)])
-def test_isoscore_equals_the_definition(n: int, d: int, dtype: type, tolerance: float) -> None:
-    """Both branches (n >= d and n < d), both precisions."""
-    X = cloud(0, n, d).astype(dtype)
-    assert isoscore(X) == pytest.approx(algorithm_1(X), abs=tolerance)
-
-
 @pytest.mark.parametrize(("n", "d"), [(500, 20), (60, 100)])
 def test_isoscore_equals_the_published_package(n: int, d: int) -> None:
     """IsoScore 2.0.1 takes (n, d) as well; it uses float32 constants, hence the tolerance."""
     X = cloud(1, n, d)
-    assert isoscore(X) == pytest.approx(
-        float(published_package.IsoScore(torch.from_numpy(X).numpy())), abs=1e-6
-    )
-
-
-def test_float32_far_from_the_origin() -> None:
-    """A large mean must not cancel digits of the variance."""
-    X = cloud(2, 4000, 50, offset=100.0).astype(np.float32)
-    assert isoscore(X) == pytest.approx(algorithm_1(X), abs=1e-5)
+    assert isoscore(X) == pytest.approx(float(published_package.IsoScore(X)), abs=1e-6)
 
 
 @settings(max_examples=40)
@@ -72,7 +59,8 @@ def test_float32_far_from_the_origin() -> None:
     scale=st.floats(1e-12, 1e12),
 )
 def test_invariance_and_bounds(seed: int, n: int, d: int, scale: float) -> None:
-    """The score is invariant to rotation, translation, scale and order, and within [0, 1]."""
+    """The score is invariant to rotation, translation, scale and order, and within [0, 1]. That
+    without bias is invariant, too."""
     X = cloud(seed, n, d)
     score = isoscore(X)
     rng = np.random.default_rng(seed)
@@ -81,39 +69,32 @@ def test_invariance_and_bounds(seed: int, n: int, d: int, scale: float) -> None:
     assert score <= (min(n - 1, d) - 1) / (d - 1) + 1e-12  # the rank bound
     for changed in (X @ rotation, X + rng.standard_normal(d), X * scale, X[rng.permutation(n)]):
         assert isoscore(changed) == pytest.approx(score, abs=1e-9)
-
-
-def test_limits_of_isoscore() -> None:
-    """Equal variances give 1, a line gives 0."""
-    assert isoscore(np.vstack([np.eye(5), -np.eye(5)])) == pytest.approx(1, abs=1e-12)
-    assert isoscore(np.outer(np.arange(6.0), np.ones(3))) == pytest.approx(0, abs=1e-12)
-
-
-def test_tensors_stay_tensors_and_carry_gradients() -> None:
-    """A tensor gives a 0-d tensor, whose derivatives equal finite differences."""
-    X = torch.from_numpy(cloud(3, 7, 4)).requires_grad_()
-    assert torch.autograd.gradcheck(isoscore, (X,))
-    assert torch.autograd.gradgradcheck(isoscore, (X,))
-    assert isoscore(X.detach().float()).dtype == torch.float64
+        if n > 5:
+            unbiased = isoscore_unbiased(changed)
+            assert unbiased == pytest.approx(isoscore_unbiased(X), rel=1e-7, abs=1e-8)
 
 
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.array([[0.0, np.nan], [1, 1]]), "NaN or infinity"),
-        (np.array([[0.0, np.inf], [1, 1]]), "NaN or infinity"),
         (np.ones((5, 3)), "undefined"),
+        (np.ones((5, 9)), "undefined"),
+        (np.ones((3000, 9)), "undefined"),
         (np.full((7, 3), 0.1), "undefined"),
         (np.full((33, 3), 1e8, dtype=np.float32), "undefined"),
-        (np.ones(5), "shape"),
-        (np.ones((1, 5)), "at least 2 points"),
+        (np.ones((1, 5)), "at least"),
         (np.ones((5, 1)), "2 dimensions"),
-        (np.empty((0, 3)), "at least 2 points"),
     ],
 )
-def test_invalid_input_is_rejected(X: np.ndarray, message: str) -> None:
+@pytest.mark.parametrize(
+    "function",
+    [isoscore, isoscore_standard_error, isoscore_unbiased, isoscore_unbiased_standard_error],
+)
+def test_invalid_input_is_rejected(
+    X: np.ndarray, message: str, function: Callable[[np.ndarray], float]
+) -> None:
     with pytest.raises(ValueError, match=message):
-        isoscore(X)
+        function(X)
 
 
 def star_reference(X: torch.Tensor, zeta: float, S: torch.Tensor) -> torch.Tensor:
@@ -128,18 +109,18 @@ def covariance(seed: int, d: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("zeta", [0.0, 0.2, 0.8, 1.0])
-@pytest.mark.parametrize(("n", "d"), [(400, 30), (20, 60), (2, 5)])
+@pytest.mark.parametrize(("n", "d"), [(400, 30), (20, 60), (2, 5), (2275, 300), (9000, 64)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
 def test_star_equals_the_definition(
     n: int, d: int, zeta: float, dtype: torch.dtype, tolerance: float
 ) -> None:
     X, S = torch.from_numpy(cloud(0, n, d)).to(dtype), covariance(1, d).to(dtype)
-    expected = float(star_reference(X, zeta, S))
-    assert float(isoscore_star(X, zeta, S)) == pytest.approx(expected, abs=tolerance)
-    assert isoscore_star(X.numpy(), zeta, S.numpy()) == pytest.approx(expected, abs=tolerance)
-    assert float(isoscore_star(X, zeta, ShrinkageCovariance(S))) == pytest.approx(
-        expected, abs=tolerance
-    )
+    expected = pytest.approx(float(star_reference(X, zeta, S)), abs=tolerance)
+    assert float(isoscore_star(X, zeta, S)) == expected
+    assert isoscore_star(X.numpy(), zeta, S.numpy()) == expected
+    assert float(isoscore_star(X, zeta, ShrinkageCovariance(S))) == expected
+    if zeta == 0:
+        assert isoscore(X.numpy()) == pytest.approx(algorithm_1(X.numpy()), abs=tolerance)
 
 
 def test_star_equals_the_published_package() -> None:
@@ -150,42 +131,50 @@ def test_star_equals_the_published_package() -> None:
             float(published_package.IsoScore_star(X, S, zeta)), abs=1e-6
         )
     assert float(isoscore_star(X, 0.0)) == float(isoscore(X))
-    assert float(isoscore_star(X, 1.0, S)) == pytest.approx(
-        float(isoscore_star(X * 7 + 1, 1.0, S)), abs=1e-12
-    )
-    assert float(isoscore_star(X, 1.0, S)) == pytest.approx(
-        float(isoscore_from_covariance(S)), abs=1e-12
-    )
+    of_covariance = pytest.approx(float(isoscore_from_covariance(S)), abs=1e-12)
+    for cloud_of_any_kind in (X, X * 7 + 1):
+        assert float(isoscore_star(cloud_of_any_kind, 1.0, S)) == of_covariance
 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), n=st.integers(3, 8), d=st.integers(2, 5), zeta=st.floats(0, 1))
+@example(seed=3, n=7, d=4, zeta=0.0)  # IsoScore
 def test_star_bounds_rotation_and_gradients(seed: int, n: int, d: int, zeta: float) -> None:
     """Within [0, 1]; invariant to a rotation of cloud and covariance; first and second derivatives
     equal finite differences."""
     X, S = torch.from_numpy(cloud(seed, n, d)), covariance(seed + 1, d)
-    score = isoscore_star(X, zeta, S)
+    score = float(isoscore_star(X, zeta, S))
     assert -1e-12 <= score <= 1 + 1e-12
     R = torch.linalg.qr(torch.from_numpy(np.random.default_rng(seed).standard_normal((d, d))))[0]
-    assert float(isoscore_star(X @ R + 3, zeta, R.T @ S @ R)) == pytest.approx(
-        float(score), abs=1e-9
-    )
+    moved = float(isoscore_star(X @ R + 3, zeta, R.T @ S @ R))
+    assert moved == pytest.approx(score, abs=1e-9)
     X.requires_grad_(), S.requires_grad_()
     symmetric = lambda X, S: isoscore_star(X, zeta, (S + S.T) / 2)  # noqa: E731
     assert torch.autograd.gradcheck(symmetric, (X, S))
     assert torch.autograd.gradgradcheck(symmetric, (X, S), fast_mode=True)
 
 
-@pytest.mark.parametrize(("n", "d"), [(32, 768), (800, 96)])
-def test_float32_gradient(n: int, d: int) -> None:
-    """Relative to the largest entry, the float32 gradient is within 5e-6 of double precision."""
-    X, S = torch.from_numpy(cloud(0, n, d)), covariance(1, d)
-    gradients = []
-    for dtype in (torch.float32, torch.float64):
-        Y = X.to(dtype).requires_grad_()
-        torch.autograd.backward(isoscore_star(Y, 0.2, S))
-        gradients.append(Y.grad.double())
-    assert (gradients[0] - gradients[1]).abs().max() < 5e-6 * gradients[1].abs().max()
+def gradient(score: Callable[[torch.Tensor], Any], X: torch.Tensor) -> torch.Tensor:
+    X = X.clone().requires_grad_()
+    (result,) = torch.autograd.grad(score(X), X)
+    assert result.dtype == X.dtype
+    return result.double()
+
+
+def star(X: torch.Tensor) -> Any:
+    """IsoScore* with a shrinkage covariance."""
+    return isoscore_star(X, 0.2, covariance(1, X.shape[1]))
+
+
+@pytest.mark.parametrize(("n", "d"), [(32, 768), (800, 96), (3000, 48)])
+@pytest.mark.parametrize(("score", "tolerance"), [(star, 5e-6), (isoscore_unbiased, 2e-5)])
+def test_float32_gradient(n: int, d: int, score: Callable[..., Any], tolerance: float) -> None:
+    """Against double precision, relative to the largest entry; also under autocast."""
+    X = torch.from_numpy(cloud(0, n, d))
+    expected = gradient(score, X)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        single = gradient(score, X.float())
+    assert (single - expected).abs().max() < tolerance * expected.abs().max()
 
 
 def test_half_precision_carries_gradients() -> None:
@@ -193,20 +182,7 @@ def test_half_precision_carries_gradients() -> None:
     torch.autograd.backward(isoscore(X))
     assert X.grad.dtype == torch.bfloat16
     assert isoscore(X).item() == isoscore(X.float()).item()
-
-
-def test_known_defects_of_the_published_package() -> None:
-    """Version 2.0.1 returns no gradient, expects points as rows, unlike its README, and gives NaN
-    for a constant cloud."""
-    X = torch.from_numpy(cloud(0, 60, 8)).requires_grad_()
-    with pytest.warns(UserWarning, match="copy construct"):
-        assert not published_package.IsoScore(X).requires_grad
-    assert isoscore(X).requires_grad
-    # Version 1.0 and the README expect (d, n)
-    isotropic = np.random.default_rng(0).standard_normal((500, 4))
-    assert float(published_package.IsoScore(isotropic)) > 0.98
-    assert float(published_package.IsoScore(isotropic.T)) < 0.01
-    assert np.isnan(float(published_package.IsoScore(np.ones((5, 3)))))
+    assert isoscore(X).dtype == torch.float64
 
 
 @settings(max_examples=30)
@@ -220,51 +196,43 @@ def test_merged_streams_equal_the_whole_cloud(
     seed: int, cuts: list[int], shards: int, offset: float
 ) -> None:
     """For any batches and number of merged shards: mean, covariance and score."""
-    X = cloud(seed, 200, 7, offset)
+    X, S = cloud(seed, 200, 7, offset), covariance(seed, 7)
     streams = [StreamingIsoScore(7) for _ in range(shards)]
     for i, batch in enumerate(np.split(X, sorted(cuts))):
         streams[i % shards].update(batch)
-    merged = streams[-1]
-    for stream in streams[:-1]:
+    merged = streams.pop()
+    for stream in streams:
         merged.merge(stream)
     assert int(merged.n) == 200
     assert merged.mean.numpy() == pytest.approx(X.mean(0), rel=1e-9, abs=1e-9)
     assert merged.covariance().numpy() == pytest.approx(np.cov(X.T), rel=1e-8, abs=1e-8)
     assert merged.compute() == pytest.approx(isoscore(X), abs=1e-8)
-    S = covariance(seed, 7)
     assert merged.compute(0.4, S) == pytest.approx(isoscore_star(X, 0.4, S.numpy()), abs=1e-8)
 
 
-def test_stream_of_float32_far_from_the_origin_and_its_state() -> None:
+def test_float32_far_from_the_origin() -> None:
+    """A large mean must not cancel digits of the variance, neither at once nor in a stream."""
     X = cloud(2, 4000, 20, offset=100.0).astype(np.float32)
+    assert isoscore(X) == pytest.approx(algorithm_1(X), abs=1e-5)
     stream = StreamingIsoScore(20)
     for batch in np.split(X, 10):
         stream.update(torch.from_numpy(batch))
     assert stream.compute() == pytest.approx(algorithm_1(X), abs=1e-7)
-    copy = StreamingIsoScore(20)
-    copy.load_state_dict(stream.state_dict())
-    assert copy.compute() == stream.compute()
-    copy.reset()
-    with pytest.raises(ValueError, match="seen 0"):
-        copy.compute()
 
 
-def test_invalid_input_of_streams_is_rejected() -> None:
+def test_a_refused_batch_is_not_added() -> None:
     stream = StreamingCovariance(3)
-    for batch, message in (
-        (np.ones((2, 4)), "does not fit"),
-        (np.array([[1, np.nan, 1]]), "NaN"),
-        (np.empty((0, 3)), "need"),
-    ):
-        with pytest.raises(ValueError, match=message):
+    for batch in (np.ones((2, 4)), np.array([[1, np.nan, 1]])):
+        with pytest.raises(ValueError, match=r"does not fit|NaN"):
             stream.update(batch)
     assert int(stream.n) == 0
-    with pytest.raises(ValueError, match="does not fit"):
-        stream.merge(StreamingCovariance(2))
-    constant = StreamingIsoScore(3)
-    constant.update(np.full((7, 3), 0.1))  # whose mean is rounded
-    with pytest.raises(ValueError, match="variance is zero"):
-        constant.compute()
+
+
+def test_stream_of_equal_points_has_no_score() -> None:
+    stream = StreamingIsoScore(3)
+    stream.update(np.full((7, 3), 0.1))  # whose mean is rounded
+    with pytest.raises(ValueError, match="undefined"):
+        stream.compute()
 
 
 @pytest.mark.parametrize(
@@ -272,7 +240,6 @@ def test_invalid_input_of_streams_is_rejected() -> None:
     [
         (-0.1, np.eye(3), "zeta"),
         (1.5, np.eye(3), "zeta"),
-        (float("nan"), np.eye(3), "zeta"),
         (0.5, None, "needs a shrinkage_covariance"),
         (0.5, np.eye(4), r"\(3, 3\)"),
         (0.5, np.ones((3, 2)), r"\(d, d\)"),
@@ -287,19 +254,17 @@ def test_invalid_shrinkage_is_rejected(zeta: float, S: np.ndarray | None, messag
 
 
 def test_devices_must_agree() -> None:
-    """A covariance on another device is an error that names both devices."""
     shrinkage = ShrinkageCovariance(torch.eye(3))
     shrinkage.matrix = shrinkage.matrix.to("meta")
-    with pytest.raises(ValueError, match="is on meta, the points are on cpu"):
+    with pytest.raises(ValueError, match="on meta"):
         isoscore_star(torch.rand(9, 3), 0.5, shrinkage)
 
 
 def test_star_of_a_constant_batch_is_that_of_the_shrinkage() -> None:
     """Equal points have no IsoScore, but an IsoScore*: that of the shrinkage covariance."""
     S = covariance(0, 3)
-    assert float(isoscore_star(torch.ones(4, 3), 0.5, S)) == pytest.approx(
-        float(isoscore_from_covariance(S)), abs=1e-6
-    )
+    expected = float(isoscore_from_covariance(S))
+    assert float(isoscore_star(torch.ones(4, 3), 0.5, S)) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e10, 1e7, 1e-7, 1e-11])
@@ -308,26 +273,8 @@ def test_gradient_at_any_scale(n: int, d: int, unit: float) -> None:
     """The gradient scales with 1/unit; intermediate fourth powers must stay within the float
     range."""
     X = torch.from_numpy(cloud(0, n, d))
-    gradients = []
-    for Y, scale in ((X, 1), ((X * unit).float(), unit)):
-        Y = Y.clone().requires_grad_()
-        torch.autograd.backward(isoscore(Y))
-        gradients.append(Y.grad.double() * scale)
-    assert (gradients[0] - gradients[1]).abs().max() < 2e-5 * gradients[0].abs().max()
-
-
-def test_autocast_does_not_change_gradients() -> None:
-    """In fine-tuning under autocast, the penalty and its gradient are still computed in
-    float32."""
-    X, S = torch.from_numpy(cloud(0, 32, 64)).float(), covariance(1, 64)
-    X[:, 3] += 50 * torch.randn(32, generator=torch.Generator().manual_seed(0))
-    gradients = []
-    for enabled in (False, True):
-        Y = X.clone().requires_grad_()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            torch.autograd.backward(isoscore_star(Y, 0.2, S))
-        gradients.append(Y.grad)
-    assert torch.equal(*gradients)
+    expected, obtained = gradient(isoscore, X), gradient(isoscore, (X * unit).float()) * unit
+    assert (obtained - expected).abs().max() < 2e-5 * expected.abs().max()
 
 
 def test_autocast_does_not_change_streams() -> None:
@@ -346,13 +293,9 @@ def test_autocast_does_not_change_streams() -> None:
     ("setting", "getter"),
     [
         ("torch.set_float32_matmul_precision('medium')", "torch.get_float32_matmul_precision()"),
-        ("torch.set_float32_matmul_precision('high')", "torch.get_float32_matmul_precision()"),
-        ("torch.backends.fp32_precision = 'tf32'", "torch.backends.fp32_precision"),
-        (
-            "torch.backends.cuda.matmul.fp32_precision = 'tf32'",
-            "torch.backends.cuda.matmul.fp32_precision",
-        ),
-        ("torch.backends.cuda.matmul.allow_tf32 = True", "torch.backends.cuda.matmul.allow_tf32"),
+        ("{} = 'tf32'", "torch.backends.fp32_precision"),
+        ("{} = 'tf32'", "torch.backends.cuda.matmul.fp32_precision"),
+        ("{} = True", "torch.backends.cuda.matmul.allow_tf32"),
     ],
 )
 def test_reduced_matmul_precision_does_not_change_scores(setting: str, getter: str) -> None:
@@ -362,16 +305,13 @@ import torch
 from isotropy.metrics import isoscore, mean_cosine
 X = torch.randn(600, 300, generator=torch.Generator().manual_seed(0)) * torch.arange(1, 301)
 X[:, 3] += 1000
-{setting}
+{setting.format(getter)}
 before = {getter}
 errors = [abs(float(f(X)) / float(f(X.double())) - 1) for f in (isoscore, mean_cosine)]
 print(*errors, before == {getter})
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    *errors, unchanged = done.stdout.split()
+    output = subprocess.check_output([sys.executable, "-c", program], text=True)
+    *errors, unchanged = output.split()
     assert max(map(float, errors)) < 1e-5
     assert unchanged == "True"
 
@@ -388,31 +328,18 @@ def test_one_dimension_with_a_large_mean() -> None:
     assert stream.compute() == pytest.approx(expected, abs=1e-3)
 
 
-def test_streams_in_half_precision_modules() -> None:
-    stream = StreamingIsoScore(20)
-    stream.update(cloud(2, 100, 20))
-    before = stream.compute()
-    assert stream.half().compute() == before
-    assert stream.mean.dtype == torch.float64
-
-
 def influences_by_definition(X: np.ndarray) -> np.ndarray:
     """The influence of each point, by a numerical derivative: the score of a cloud that has a
     little more weight at that point."""
     n, d = X.shape
-    values, step = np.empty(n), 1e-6
+    weights, step = np.full(n, 1 / n), 1e-6
 
     def score(weights: np.ndarray) -> float:
         S = np.cov(X.T, aweights=weights, ddof=0)
         return float((np.trace(S) ** 2 / (S**2).sum() - 1) / (d - 1))
 
-    for i in range(n):
-        direction = np.eye(n)[i] - 1 / n
-        weights = np.full(n, 1 / n)
-        values[i] = (score(weights + step * direction) - score(weights - step * direction)) / (
-            2 * step
-        )
-    return values
+    changes = step * (np.eye(n) - 1 / n)
+    return np.array([score(weights + x) - score(weights - x) for x in changes]) / (2 * step)
 
 
 def normal(rng: np.random.Generator, n: int, spread: np.ndarray) -> np.ndarray:
@@ -432,9 +359,8 @@ def test_standard_error_equals_the_definition(n: int, d: int, far: float) -> Non
     X = cloud(0, n, d) + far
     influences = influences_by_definition(X - far)
     expected = np.sqrt((influences**2).sum() / (n * (n - 1)))
-    assert isoscore_standard_error(X) == pytest.approx(expected, rel=1e-6)
-    assert isoscore_standard_error(torch.tensor(X)) == isoscore_standard_error(X)
-    assert isoscore_standard_error(X * 1e-30) == pytest.approx(expected, rel=1e-6)
+    for scale in (1, 1e-30):
+        assert isoscore_standard_error(X * scale) == pytest.approx(expected, rel=1e-6)
     single = X.astype(np.float32)
     assert isoscore_standard_error(single) == pytest.approx(
         isoscore_standard_error(single.astype(np.float64)), rel=1e-4
@@ -447,20 +373,6 @@ def test_standard_error_equals_the_definition(n: int, d: int, far: float) -> Non
 
 @pytest.mark.parametrize("draw", [normal, heavy_tailed])
 @pytest.mark.parametrize("spread", [LINEAR, SPIKED])
-def test_standard_error_agrees_with_jackknife_and_bootstrap(
-    draw: Callable[..., np.ndarray], spread: np.ndarray
-) -> None:
-    rng = np.random.default_rng(0)
-    X = draw(rng, 600, spread)
-    obtained, n = isoscore_standard_error(X), len(X)
-    left_out = np.array([algorithm_1(np.delete(X, i, axis=0)) for i in range(n)])
-    assert obtained == pytest.approx(np.sqrt((n - 1) * left_out.var()), rel=0.05)
-    drawn = [algorithm_1(X[rng.integers(n, size=n)]) for _ in range(400)]
-    assert obtained == pytest.approx(np.std(drawn), rel=0.12)
-
-
-@pytest.mark.parametrize("draw", [normal, heavy_tailed])
-@pytest.mark.parametrize("spread", [LINEAR, SPIKED])
 def test_intervals_of_two_standard_errors_cover_the_expected_score(
     draw: Callable[..., np.ndarray], spread: np.ndarray
 ) -> None:
@@ -469,7 +381,7 @@ def test_intervals_of_two_standard_errors_cover_the_expected_score(
     scores, errors, differences, paired = [], [], [], []
     for _ in range(300):
         X = draw(rng, 1000, spread)
-        halved = X * np.where(np.arange(len(spread)) == len(spread) - 1, 0.5, 1)
+        halved = X * np.r_[np.ones(len(spread) - 1), 0.5]
         streams = [StreamingIsoScore(len(spread)) for _ in range(2)]
         for stream, points in zip(streams, (X, halved), strict=True):
             stream.update(points)
@@ -483,24 +395,31 @@ def test_intervals_of_two_standard_errors_cover_the_expected_score(
         assert 0.92 < covered.mean() < 0.99
 
 
-def test_standard_error_by_group_is_larger_if_groups_are_alike() -> None:
-    """Copies of a point are no new information: ten of each do not make the error smaller."""
-    X = cloud(0, 200, 6)
-    copies, texts = np.repeat(X, 10, axis=0), np.repeat(np.arange(200), 10)
-    assert isoscore_standard_error(copies, texts) == pytest.approx(isoscore_standard_error(X))
-    assert isoscore_standard_error(copies) < 0.4 * isoscore_standard_error(X)
+@pytest.mark.parametrize(
+    ("groups", "message"), [(np.zeros(20), "2 classes"), (np.arange(19), "groups must")]
+)
+def test_invalid_groups_are_rejected(groups: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        isoscore_standard_error(cloud(0, 20, 3), groups)
 
 
-def test_invalid_input_of_standard_errors_is_rejected() -> None:
-    X = cloud(0, 20, 3)
-    for arguments, message in (
-        ((np.ones((20, 3)),), "all points are equal"),
-        ((X, np.zeros(20)), "at least 2 classes"),
-        ((X, np.arange(19)), r"groups must have shape \(20,\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            isoscore_standard_error(*arguments)
-    with pytest.raises(ValueError, match="does not fit a stream of 2"):
-        stream = StreamingIsoScore(2)
-        stream.update(X[:, :2])
+def test_influences_of_other_points_are_refused() -> None:
+    X, stream = cloud(0, 20, 3), StreamingIsoScore(2)
+    stream.update(X[:, :2])
+    with pytest.raises(ValueError, match="stream of 2"):
         stream.influences(X)
+
+
+@pytest.mark.parametrize("far", [1e5, 1e6, 1e8])
+@pytest.mark.parametrize(("n", "d"), [(100, 8), (50, 100)])
+def test_isoscore_with_an_outlier_is_not_negative(n: int, d: int, far: float) -> None:
+    """The participation ratio is 1 then, and rounding in float32 must not make it smaller."""
+    for seed in range(40):
+        X = np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
+        X[0] *= far
+        assert 0 <= isoscore(X) < 1e-5
+
+
+def test_score_of_a_rank_one_covariance_is_not_negative() -> None:
+    v = np.random.default_rng(0).normal(size=30)
+    assert isoscore_from_covariance(np.outer(v, v)) >= 0

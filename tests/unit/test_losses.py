@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,86 +21,58 @@ MASK = torch.tensor([[1] * 7, [1] * 5 + [0] * 2, [1] * 2 + [0] * 5])
 
 
 def authors_isoscore_star(points: torch.Tensor, C0: torch.Tensor, zeta: float) -> torch.Tensor:
-    """Compute IsoScore* with the authors' package."""
     return published_package.istar().IsoScore_star(points, C0, zeta, is_eval=False, gpu_id="cpu")
 
 
+def token_points(layers: Sequence[int]) -> torch.Tensor:
+    """The vectors of the tokens of layers, without padding."""
+    return torch.cat([STATES[i][MASK.bool()] for i in layers])
+
+
 def authors_cosreg(points: torch.Tensor) -> torch.Tensor:
-    """Compute the authors' formula: (sum of all cosines - N) / N^2."""
+    """The authors' formula: (sum of all cosines - N) / N^2."""
     units = torch.nn.functional.normalize(points, dim=1)
     return ((units @ units.T).sum() - len(points)) / len(points) ** 2
 
 
-def istar_loss(**options: object) -> IStarLoss:
-    loss = IStarLoss(D, **{"strength": 2.0, "zeta": 0.3, **options})  # type: ignore[arg-type]
-    loss.update_shrinkage(
-        torch.randn(L, B, T, D, generator=torch.Generator().manual_seed(1)).double(),
-        torch.ones(B, T),
-    )
+def istar_loss(**options: Any) -> IStarLoss:
+    loss = IStarLoss(D, **{"strength": 2.0, "zeta": 0.3, **options})
+    draws = torch.Generator().manual_seed(1)
+    loss.update_shrinkage(torch.randn(L, B, T, D, generator=draws).double(), torch.ones(B, T))
     return loss
 
 
 def test_istar_equals_the_authors_formula() -> None:
     """On all layers but the embeddings, with padding, as in the authors' code, and without."""
-    with_padding = istar_loss(keep_padding=True)
+    with_padding, masked = istar_loss(keep_padding=True), istar_loss()
     C0 = with_padding.shrinkage.covariance()
-    points = STATES[1:].reshape(-1, D)
-    assert with_padding(STATES).item() == pytest.approx(
-        2 * (1 - authors_isoscore_star(points, C0, 0.3).item()), abs=1e-6
-    )
-    masked = istar_loss()
-    points = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
-    assert len(points) == 3 * 14
-    assert masked(STATES, MASK).item() == pytest.approx(
-        2 * (1 - authors_isoscore_star(points, C0, 0.3).item()), abs=1e-6
-    )
+    theirs = authors_isoscore_star(STATES[1:].reshape(-1, D), C0, 0.3).item()
+    assert with_padding(STATES).item() == pytest.approx(2 * (1 - theirs), abs=1e-6)
+    theirs = authors_isoscore_star(token_points([1, 2, 3]), C0, 0.3).item()
+    assert masked(STATES, MASK).item() == pytest.approx(2 * (1 - theirs), abs=1e-6)
     assert masked(STATES, MASK) != with_padding(STATES)
     last = istar_loss(layers=[-1], zeta=0.0)
-    assert last(tuple(STATES), MASK).item() == pytest.approx(
-        2 * (1 - isoscore(STATES[-1][MASK.bool()]).item()), abs=1e-9
-    )
+    expected = 2 * (1 - isoscore(token_points([-1])).item())
+    assert last(tuple(STATES), MASK).item() == pytest.approx(expected, abs=1e-9)
 
 
 def test_unbiased_penalty_is_that_of_the_unbiased_score() -> None:
-    """On all layers but the embeddings, and on the last; in float32 for half precision."""
-    points = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
+    """On all layers but the embeddings, and on the last."""
     loss = UnbiasedIsoScoreLoss(strength=-3.0)
-    assert loss(STATES, MASK).item() == pytest.approx(-3 * (1 - isoscore_unbiased(points).item()))
-    assert loss(STATES.half(), MASK).dtype == torch.float32
+    expected = -3 * (1 - isoscore_unbiased(token_points([1, 2, 3])).item())
+    assert loss(STATES, MASK).item() == pytest.approx(expected)
     last = UnbiasedIsoScoreLoss(strength=1.0, layers=[-1], validate=False)
-    expected = 1 - isoscore_unbiased(STATES[-1][MASK.bool()]).item()
+    expected = 1 - isoscore_unbiased(token_points([-1])).item()
     assert last(tuple(STATES), MASK).item() == pytest.approx(expected)
-    with pytest.raises(ValueError, match="at least 4 points"):
-        last(STATES[:, :1, :3], MASK[:1, :3])
-    with pytest.raises(ValueError, match="strength must be a finite number"):
-        UnbiasedIsoScoreLoss(strength=float("nan"))
-
-
-def test_unbiased_penalty_of_a_batch_is_that_of_a_large_sample() -> None:
-    """IsoScore of few tokens needs Sigma_S to be near; the mean over batches does not."""
-    states = torch.randn(2, 100, 20, D, generator=torch.Generator().manual_seed(2)).double()
-    states = states * torch.linspace(0.2, 2, D)
-    penalties = {
-        name: torch.stack([loss(batch) for batch in states.split(2, dim=1)]).mean().item()
-        for name, loss in (
-            ("unbiased", UnbiasedIsoScoreLoss(strength=1.0, keep_padding=True)),
-            ("istar", IStarLoss(D, strength=1.0, zeta=0.0, keep_padding=True)),
-        )
-    }
-    whole = 1 - isoscore(states[1].flatten(0, 1)).item()
-    assert penalties["unbiased"] == pytest.approx(whole, abs=0.02)
-    assert penalties["istar"] > whole + 0.05
 
 
 def test_cosreg_equals_the_authors_formula() -> None:
     """On the last layer, and on all layers with padding."""
-    assert CosRegLoss()(STATES, MASK).item() == pytest.approx(
-        authors_cosreg(STATES[-1][MASK.bool()]).item(), abs=1e-9
-    )
+    theirs = authors_cosreg(token_points([-1])).item()
+    assert CosRegLoss()(STATES, MASK).item() == pytest.approx(theirs, abs=1e-9)
     with_padding = CosRegLoss(strength=-3, layers="all", keep_padding=True)
-    assert with_padding(STATES).item() == pytest.approx(
-        -3 * authors_cosreg(STATES[1:].reshape(-1, D)).item(), abs=1e-9
-    )
+    theirs = authors_cosreg(STATES[1:].reshape(-1, D)).item()
+    assert with_padding(STATES).item() == pytest.approx(-3 * theirs, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +83,6 @@ def test_cosreg_equals_the_authors_formula() -> None:
         CosRegLoss(layers="all"),
         UnbiasedIsoScoreLoss(strength=2.0),
     ],
-    ids=["istar", "lower", "cosreg", "unbiased"],
 )
 def test_gradients(loss: IStarLoss) -> None:
     """First and second derivatives equal finite differences; gradients of padding are 0."""
@@ -129,11 +102,9 @@ def test_shrinkage_estimate_is_streamed_reset_and_saved() -> None:
     for i in range(B):
         n_tokens = loss.update_shrinkage(STATES[:, i : i + 1], MASK[i : i + 1])
         assert n_tokens == 3 * MASK[: i + 1].sum()
-    all_tokens = torch.cat([STATES[i][MASK.bool()] for i in (1, 2, 3)])
-    assert loss.shrinkage.covariance().numpy() == pytest.approx(np.cov(all_tokens.T), abs=1e-10)
-    first = loss(STATES, MASK)
-    other = istar_loss()
-    other.strength, other.zeta = 1.0, 0.2
+    expected = np.cov(token_points([1, 2, 3]).T)
+    assert loss.shrinkage.covariance().numpy() == pytest.approx(expected, abs=1e-10)
+    first, other = loss(STATES, MASK), istar_loss(strength=1.0, zeta=0.2)
     assert other(STATES, MASK) != first
     other.load_state_dict(loss.state_dict())
     assert other(STATES, MASK) == first
@@ -142,32 +113,35 @@ def test_shrinkage_estimate_is_streamed_reset_and_saved() -> None:
         loss(STATES, MASK)
 
 
-def test_penalties_of_half_precision_states() -> None:
+@pytest.mark.parametrize("loss", [istar_loss(), CosRegLoss(), UnbiasedIsoScoreLoss(strength=1.0)])
+def test_penalties_of_half_precision_states(loss: CosRegLoss) -> None:
     """bfloat16 states give a float32 penalty, and gradients in bfloat16."""
     states = STATES.bfloat16().requires_grad_()
-    for loss in (istar_loss(), CosRegLoss()):
-        states.grad = None
-        penalty = loss(states, MASK)
-        penalty.backward()
-        assert penalty.dtype == torch.float32
-        assert penalty.item() == pytest.approx(loss(STATES, MASK).item(), abs=0.02)
-        assert states.grad.dtype == torch.bfloat16
+    penalty = loss(states, MASK)
+    penalty.backward()
+    assert penalty.dtype == torch.float32
+    assert penalty.item() == pytest.approx(loss(STATES, MASK).item(), abs=0.02)
+    assert states.grad.dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("loss", "mask", "message"),
     [
-        (lambda: istar_loss(layers=[9])(STATES, MASK), "no such layer"),
-        (lambda: istar_loss(layers="last"), "layers"),
-        (lambda: IStarLoss(D, strength=1.0)(STATES, MASK), "update_shrinkage"),
-        (lambda: istar_loss(zeta=0.0)(torch.ones(L, B, T, D), MASK), "equal"),
-        (lambda: CosRegLoss()(STATES, MASK * 0), "no token"),
-        (lambda: istar_loss()(STATES, MASK * 0), "at least 2 points"),
+        (CosRegLoss(layers=[9]), MASK, "no such layer"),
+        (IStarLoss(D, strength=1.0), MASK, "update_shrinkage"),
+        (CosRegLoss(), MASK * 0, "no token"),
+        (istar_loss(), MASK * 0, "2 points"),
+        (UnbiasedIsoScoreLoss(strength=1.0, layers=[-1]), (MASK.cumsum(1) < 2) * MASK, "4 points"),
     ],
 )
-def test_invalid_input_is_rejected(call: object, message: str) -> None:
+def test_invalid_input_is_rejected(loss: CosRegLoss, mask: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        call()  # type: ignore[operator]
+        loss(STATES, mask)
+
+
+def test_equal_tokens_are_rejected() -> None:
+    with pytest.raises(ValueError, match="equal"):
+        istar_loss(zeta=0.0)(torch.ones(L, B, T, D), MASK)
 
 
 def test_training_works_after_inference_mode() -> None:
@@ -204,11 +178,10 @@ def test_changes_of_the_shrinkage_estimate_take_effect() -> None:
         loss(STATES, MASK)
 
 
-def points_with_eigenvalues(n: int, values: list[float], seed: int = 0) -> torch.Tensor:
+def points_with_eigenvalues(n: int, values: list[float]) -> torch.Tensor:
     """Return n points in float64 whose covariance (ddof = 1) has exactly these eigenvalues; if
     n <= d, random points."""
-    generator = torch.Generator().manual_seed(seed)
-    d = len(values)
+    generator, d = torch.Generator().manual_seed(0), len(values)
     raw = torch.randn(n, d, generator=generator, dtype=torch.float64)
     if n <= d:
         return raw
@@ -226,44 +199,61 @@ def points_with_eigenvalues(n: int, values: list[float], seed: int = 0) -> torch
         ([1.0] * 8, 40, 0.5),
         ([1.0] * 8, 5, 0.3),
     ],
-    ids=[
-        "all equal",
-        "two groups",
-        "half flat",
-        "all equal, shrunk",
-        "fewer points than dimensions",
-    ],
 )
 def test_gradient_with_equal_eigenvalues(values: list[float], n: int, zeta: float) -> None:
     """Against central differences in double precision; in single precision compared with the
     authors' package."""
-    X, shrinkage = (
-        points_with_eigenvalues(n, values),
-        torch.diag(torch.linspace(1, 2, len(values), dtype=torch.float64)),
-    )
+    X, S = points_with_eigenvalues(n, values), torch.linspace(1, 2, len(values)).double().diag()
+    ours = partial(isoscore_star, zeta=zeta, shrinkage_covariance=S if zeta else None)
 
-    def ours(points: torch.Tensor) -> torch.Tensor:
-        return isoscore_star(points, zeta, shrinkage.double() if zeta else None)
+    def theirs(points: torch.Tensor) -> torch.Tensor:
+        return authors_isoscore_star(points, S.to(points.dtype), zeta)
 
-    def gradient(
-        function: Callable[[torch.Tensor], torch.Tensor], points: torch.Tensor
-    ) -> torch.Tensor:
-        points = points.detach().clone().requires_grad_()
-        return torch.autograd.grad(function(points), points)[0].double()
+    def gradient(score: Callable[[torch.Tensor], Any], points: torch.Tensor) -> torch.Tensor:
+        points = points.clone().requires_grad_()
+        return torch.autograd.grad(score(points), points)[0].double()
 
+    differentiable = X.clone().requires_grad_()
+    assert torch.autograd.gradcheck(ours, (differentiable,), eps=1e-5, atol=2e-9, rtol=0)
     exact = gradient(ours, X)
-    for i, j in ((0, 0), (3, 5), (n - 1, 7)):
-        step = torch.zeros_like(X)
-        step[i, j] = 1e-5
-        difference = float(ours(X + step) - ours(X - step)) / 2e-5
-        assert exact[i, j].item() == pytest.approx(difference, abs=2e-9)
-    single = gradient(ours, X.float())
-    theirs = gradient(
-        lambda points: authors_isoscore_star(points, shrinkage.to(points.dtype), zeta), X.float()
-    )
     # With all eigenvalues equal the score is maximal, and the gradient is 0
     scale = max(float(exact.abs().max()), 1 / n)
-    error, their_error = (float((g - exact).abs().max()) / scale for g in (single, theirs))
+    error, their_error = (
+        float((gradient(score, X.float()) - exact).abs().max()) / scale for score in (ours, theirs)
+    )
     assert error < 2e-6
     assert error < 3 * their_error + 3e-7
-    print(f"relative error in single precision: ours {error:.1e}, the authors' {their_error:.1e}")
+
+
+def scaled_istar(unit: float) -> IStarLoss:
+    loss = IStarLoss(D, strength=1.0, zeta=0.2)
+    loss.update_shrinkage((STATES.flip(1) * unit).float(), MASK)
+    return loss
+
+
+@pytest.mark.parametrize("penalty", [scaled_istar, lambda _: CosRegLoss()])
+@pytest.mark.parametrize("unit", [1e-30, 1e-15, 1e15, 1e30])
+def test_penalties_at_any_scale(penalty: Callable[[float], torch.nn.Module], unit: float) -> None:
+    """Penalty and gradient are invariant to the scale of hidden states, even if squares in float32
+    underflow or overflow."""
+
+    def value_and_gradient(scale: float, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
+        states = (STATES * scale).to(dtype).requires_grad_()
+        value = penalty(scale)(states, MASK)
+        value.backward()
+        return value.item(), states.grad[-1].double() * scale
+
+    expected, slope = value_and_gradient(1.0, torch.float64)
+    value, gradient = value_and_gradient(unit, torch.float32)
+    assert value == pytest.approx(expected, rel=1e-4)
+    assert torch.allclose(gradient, slope, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [istar_loss(), CosRegLoss()])
+@pytest.mark.parametrize("mask", [(1 - MASK) * -1e9, MASK * 0.5, MASK * 2])
+def test_masks_with_other_values_are_rejected(loss: CosRegLoss, mask: torch.Tensor) -> None:
+    """An additive mask, with -1e9 at padding, would count padding as tokens, and leave out the
+    tokens."""
+    with pytest.raises(ValueError, match="1 for tokens"):
+        loss(STATES, mask)
+    assert loss(STATES, MASK.bool()) == loss(STATES, MASK.float())

@@ -16,7 +16,7 @@ from isotropy.metrics.silhouettes import distance_sums
 def moving_clouds(
     n: int, d: int, r: int, *, times: int = 4, noise: float = 0.0, seed: int = 0
 ) -> list[torch.Tensor]:
-    """Return a cloud at several times; it moves in r directions, plus noise in all others."""
+    """A cloud at several times; it moves in r directions, plus noise in all others."""
     draws = torch.Generator().manual_seed(seed)
     cloud = torch.randn(n, d, generator=draws) / d**0.5 + 0.3
     basis = torch.linalg.qr(torch.randn(d, r, generator=draws))[0]
@@ -30,9 +30,8 @@ def moving_clouds(
 
 def sums_by_pairs(cloud: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Compute the distance sums by definition, in double precision."""
-    all_pairs = torch.cdist(
-        cloud.double(), cloud.double(), compute_mode="donot_use_mm_for_euclid_dist"
-    )
+    points = cloud.double()
+    all_pairs = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
     return all_pairs @ torch.nn.functional.one_hot(labels).double()
 
 

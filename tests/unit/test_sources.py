@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import huggingface_hub
 import pytest
+from huggingface_hub import constants
 
 from isotropy.errors import IsotropyError
 from replication.sources import clients
 from replication.sources.fetch import mirror_digests
 from replication.sources.spec import Tier
-from tests.unit.hub import REVISION, Hub, use
+from tests.unit.hub import REVISION, Hub, serving
 from tests.unit.reviews import FILES, HUB, MIRROR, NEGATIVE, POSITIVE, run, source, zipped
 
 
@@ -29,34 +31,29 @@ def folder(tmp_path: Path) -> Path:
     return mirror
 
 
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(tmp_path: Path) -> Iterator[Hub]:
     """A local hub, which huggingface_hub uses."""
-    server = Hub(dict(FILES))
-    use(server, tmp_path / "cache", monkeypatch)
-    yield server
-    server.close()
-
-
-def test_fetch_from_hub(hub: Hub, tmp_path: Path) -> None:
-    result, _, destination = run(source(HUB), tmp_path)
-    assert result.origin == f"hub dataset owner/name at {REVISION[:12]}"
-    assert (destination / "rt-polarity.pos").read_bytes() == POSITIVE
+    with serving(dict(FILES), tmp_path / "cache") as server:
+        yield server
 
 
 def test_broken_hub_transfers_are_resumed(hub: Hub, tmp_path: Path) -> None:
     hub.fault, hub.times = "truncate", 2
-    *_, destination = run(source(HUB), tmp_path)
-    assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
+    result, _, destination = run(source(HUB), tmp_path)
+    assert result.origin == f"hub dataset owner/name at {REVISION[:12]}"
+    assert {name: (destination / name).read_bytes() for name in FILES} == FILES
 
 
 def test_wrong_bytes_from_hub_are_an_error(hub: Hub, tmp_path: Path, folder: Path) -> None:
     """The hub client does not notice wrong bytes of the right size; no other origin is used."""
     hub.fault, hub.times = "corrupt", 1
     pins = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
-    with pytest.raises(
-        IsotropyError, match=r"checksum of rt-polarity.neg of source reviews is wrong"
-    ):
+    with pytest.raises(IsotropyError, match=r"checksum of rt-polarity\.neg"):
         run(source(HUB, MIRROR, files=pins), tmp_path, folder)
     # The wrong file is not cached: the next fetch succeeds.
     result, *_ = run(source(HUB, MIRROR, files=pins), tmp_path, folder)
@@ -67,8 +64,6 @@ def test_hanging_hub_is_given_up(
     hub: Hub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hub that accepts requests but never answers is given up; the next origin is used."""
-    from huggingface_hub import constants
-
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.3)
     hub.fault, hub.times = "hang", 10**6
     started = time.monotonic()
@@ -82,22 +77,18 @@ def test_full_disk_is_not_a_network_failure(
     hub: Hub, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is reported, and no other origin is used."""
-    import huggingface_hub
-
-    def full(*args: object, **options: object) -> str:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", full)
-    with pytest.raises(IsotropyError, match=r"source reviews: .*No space left on device"):
+    with pytest.raises(IsotropyError, match="No space left"):
         run(source(HUB, MIRROR), tmp_path, folder)
 
 
 def test_mirror_files_without_digest_need_trust(tmp_path: Path, folder: Path) -> None:
-    """As for URLs, files that cannot be verified are only used with `trust_on_first_use`."""
     with pytest.raises(IsotropyError, match="trust_on_first_use"):
         run(source(MIRROR, content_sha256=None), tmp_path, folder)
     result, *_ = run(source(MIRROR, content_sha256=None), tmp_path, folder, trust=True)
     assert result.status == "original"
+    with pytest.raises(IsotropyError, match="not a folder"):
+        run(source(MIRROR), tmp_path, tmp_path / "no")
 
 
 def test_digests_of_unverified_mirror_files_are_in_the_spec(tmp_path: Path, folder: Path) -> None:
@@ -129,7 +120,7 @@ def test_digests_of_unverified_mirror_files_are_in_the_spec(tmp_path: Path, fold
     ],
 )
 def test_paths_outside_the_folder_are_rejected(origin: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="expected a path inside its folder"):
+    with pytest.raises(ValueError, match="inside its folder"):
         source(origin)
 
 
@@ -137,13 +128,9 @@ def test_unreachable_hub_is_skipped_with_a_reason(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A closed port: the next origin is used at once, and the reason is recorded."""
-    from huggingface_hub import constants
-
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
-        started = time.monotonic()
-        result, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    started = time.monotonic()
+    result, not_used, _ = run(source(HUB, MIRROR), tmp_path, folder)
     assert time.monotonic() - started < 30
     assert result.origin.startswith("mirror")
     assert "is not reached" in not_used[0]
@@ -152,51 +139,34 @@ def test_unreachable_hub_is_skipped_with_a_reason(
 def test_error_names_why_each_origin_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from huggingface_hub import constants
-
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     url = {"type": "url", "url": "http://127.0.0.1:9/reviews.zip", "sha256": "0" * 64}
-    with pytest.raises(
-        IsotropyError,
-        match=r"source reviews: no origin could be used.*hub dataset.*reviews.zip.*mirror",
-    ):
+    with pytest.raises(IsotropyError, match=r"hub dataset.*reviews\.zip.*mirror"):
         run(source(HUB, url), tmp_path)
 
 
 def test_url_without_digest_needs_trust(hub: Hub, tmp_path: Path) -> None:
-    """It is only used with `trust_on_first_use`."""
-    hub.files["a.zip"] = zipped({"rt-polarity.neg": NEGATIVE, "rt-polarity.pos": POSITIVE})
+    hub.files["a.zip"] = zipped(FILES)
     url = {"type": "url", "url": f"{hub.url}/owner/name/resolve/{REVISION}/a.zip", "sha256": None}
     with pytest.raises(IsotropyError, match="trust_on_first_use"):
         run(source(url, content_sha256=None), tmp_path)
     *_, destination = run(source(url, content_sha256=None), tmp_path, trust=True)
     assert (destination / "rt-polarity.neg").read_bytes() == NEGATIVE
+    with pytest.raises(IsotropyError, match=r"checksum of a\.zip"):
+        run(source(url | {"sha256": "0" * 64}), tmp_path)
 
 
-def test_url_with_wrong_digest_is_an_error(hub: Hub, tmp_path: Path) -> None:
-    hub.files["a.zip"] = zipped(FILES)
-    url = {
-        "type": "url",
-        "url": f"{hub.url}/owner/name/resolve/{REVISION}/a.zip",
-        "sha256": "0" * 64,
-    }
-    with pytest.raises(IsotropyError, match=r"checksum of a.zip is wrong: expected sha256 000"):
-        run(source(url), tmp_path)
-
-
-def test_truncated_mirror_file_is_an_error(tmp_path: Path, folder: Path) -> None:
-    """It is found by the digest or number of rows, without digests of files."""
+def test_truncated_mirror_files_are_errors(tmp_path: Path, folder: Path) -> None:
+    """They are found by the digest of the content or the number of rows, without digests of files;
+    an archive by its own sums."""
     (folder / "rt-polarity.neg").write_bytes(NEGATIVE[:-6])
-    with pytest.raises(IsotropyError, match=r"content_sha256: expected [0-9a-f]{64}, got"):
+    with pytest.raises(IsotropyError, match="content_sha256"):
         run(source(MIRROR), tmp_path, folder)
     (folder / "rt-polarity.neg").write_bytes(NEGATIVE[:7])
-    with pytest.raises(IsotropyError, match="rows: expected 3, got 2"):
+    with pytest.raises(IsotropyError, match="expected 3, got 2"):
         run(source(MIRROR), tmp_path, folder)
-
-
-def test_truncated_mirror_archive_is_an_error(tmp_path: Path, folder: Path) -> None:
     (folder / "a.zip").write_bytes(zipped(FILES)[:-30])
-    with pytest.raises(IsotropyError, match="damaged or incomplete"):
+    with pytest.raises(IsotropyError, match="damaged"):
         run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
 
 
@@ -208,22 +178,11 @@ def test_a_full_disk_is_not_a_damaged_archive(
     (tmp_path / "downloads").mkdir()
     (tmp_path / "downloads/complete").write_text("a download")
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with (
-        monkeypatch.context() as disk,
-        pytest.raises(IsotropyError, match="No space left on device") as caught,
-    ):
-        disk.setattr("isotropy.read.archives._write", full)
+    monkeypatch.setattr("isotropy.read.archives._write", full)
+    with pytest.raises(IsotropyError, match="No space left") as caught:
         run(source({"type": "mirror", "archive": "a.zip"}), tmp_path, folder)
     assert "damaged" not in str(caught.value)
     assert (tmp_path / "downloads/complete").exists()
-
-
-def test_missing_mirror_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(IsotropyError, match=r"sources.mirror: .* is not a folder"):
-        run(source(MIRROR), tmp_path, tmp_path / "no")
 
 
 def test_archive_split_over_packages_is_joined(
@@ -239,26 +198,17 @@ def test_archive_split_over_packages_is_joined(
         return folder / "p.whl"
 
     monkeypatch.setattr(clients, "_download_package", download)
-    pieces = [
-        {"package": f"part-{i}", "sha256": "0" * 64, "member": "input/part"} for i in range(2)
-    ]
-    origin = {
-        "type": "package",
-        "client": "pip",
-        "package": "part",
-        "version": "1",
-        "pieces": pieces,
-    }
-    origin |= {
-        "sha256": hashlib.sha256(archive).hexdigest(),
-        "files": {name: f"in/{name}" for name in FILES},
-    }
+    names = [f"part-{i}" for i in range(2)]
+    pieces = [{"package": name, "sha256": "0" * 64, "member": "input/part"} for name in names]
+    origin = {"type": "package", "client": "pip", "package": "part", "version": "1"}
+    origin |= {"pieces": pieces, "sha256": hashlib.sha256(archive).hexdigest()}
+    origin |= {"files": {name: f"in/{name}" for name in FILES}}
     result, _, folder = run(source(origin), tmp_path)
     assert result.origin == "pip package part 1, in 2 packages"
     assert (folder / "rt-polarity.neg").read_bytes() == NEGATIVE
     swapped, other = source(origin | {"pieces": pieces[::-1]}), tmp_path / "other"
     other.mkdir()
-    with pytest.raises(IsotropyError, match="checksum of the archive of pip package part"):
+    with pytest.raises(IsotropyError, match="checksum of the archive"):
         run(swapped, other)
 
 

@@ -13,13 +13,8 @@ from replication.geometry.stability import _normal_cloud, _stream, sample_scores
 
 
 def spec(cloud: StabilityCloud, **changes: object) -> StabilitySpec:
-    defaults = {
-        "sizes": [5, 20, 4000],
-        "zetas": [0.0, 0.2, 0.8],
-        "shrinkage_points": 3000,
-        "repeats": 4,
-    }
-    fixed = {"paper": "rudman2024", "name": "c", "cloud": cloud}
+    fixed = {"paper": "rudman2024", "name": "c", "cloud": cloud, "repeats": 4}
+    defaults = {"sizes": [5, 20, 4000], "zetas": [0.0, 0.2, 0.8], "shrinkage_points": 3000}
     return StabilitySpec.model_validate(fixed | defaults | changes)
 
 
@@ -27,27 +22,25 @@ NORMAL = StabilityCloud(kind="normal", d=30, isoscore=0.86)
 
 
 def test_normal_cloud_has_the_requested_isoscore() -> None:
-    cloud = _normal_cloud(spec(NORMAL))
+    """Also where it is drawn in chunks."""
+    cloud, generator = _normal_cloud(spec(NORMAL)), np.random.default_rng(0)
     assert (cloud.full_score, cloud.d, cloud.n_shrinkage) == (0.86, 30, 3000)
-    points = cloud.split(np.random.default_rng(0))[1](np.random.default_rng(0), 200_000)
+    draw = cloud.split(generator)[1]
+    points = draw(generator, 200_000)
     assert float(published_package.IsoScore(points)) == pytest.approx(0.86, abs=0.01)
-    stream = _stream(
-        cloud, lambda g, n: points[: n if n < 10_000 else 10_000], np.random.default_rng(0), 25_000
-    )
-    assert int(stream.n) == 25_000  # drawn in chunks
+    stream = _stream(cloud, draw, generator, 25_000)
+    assert int(stream.n) == 25_000
+    assert stream.compute() == pytest.approx(0.86, abs=0.01)
 
 
 def test_shrinkage_reduces_the_error_of_small_samples() -> None:
     rows, cloud_score, n_shrinkage_points = sample_scores(spec(NORMAL), None)
     assert (len(rows), n_shrinkage_points) == (3 * 4 * 3, 3000)
-    error = (
-        (rows.assign(error=(rows["isoscore_star"] - cloud_score).abs()))
-        .groupby(["n", "zeta"])["error"]
-        .mean()
-    )
+    rows["error"] = (rows["isoscore_star"] - cloud_score).abs()
+    error = rows.groupby(["n", "zeta"])["error"].mean()
     assert error[5, 0.0] > error[5, 0.2] > error[5, 0.8]
     assert error[4000, 0.0] < 0.02
-    assert rows.equals(sample_scores(spec(NORMAL), None)[0])
+    assert rows.drop(columns="error").equals(sample_scores(spec(NORMAL), None)[0])
 
 
 def test_unbiased_scores_are_near_the_whole_cloud_at_any_size() -> None:
@@ -76,14 +69,12 @@ def test_samples_do_not_overlap_the_shrinkage_points() -> None:
     assert sorted(rows["n"].unique()) == [5, 30]
     assert cloud_score == pytest.approx(isoscore(X))
     order = np.random.default_rng([2, 0]).permutation(60)
-    rest, shrinkage_rows = X[np.sort(order[30:])], X[np.sort(order[:30])]
+    rest, C0 = X[np.sort(order[30:])], np.cov(X[np.sort(order[:30])].T.astype(np.float64))
     largest = rows[(rows["n"] == 30) & (rows["repeat"] == 2)].set_index("zeta")
     for zeta in (0.0, 0.2):
-        assert largest["isoscore_star"][zeta] == pytest.approx(
-            isoscore_star(rest, zeta, np.cov(shrinkage_rows.T.astype(np.float64))), abs=1e-6
-        )
-    assert largest["isoscore_unbiased"].tolist() == pytest.approx(
-        [isoscore_unbiased(rest)] * 3, rel=1e-5
-    )
-    with pytest.raises(IsotropyError, match="30 points are too few for samples of 40"):
+        expected = isoscore_star(rest, zeta, C0)
+        assert largest["isoscore_star"][zeta] == pytest.approx(expected, abs=1e-6)
+    unbiased = largest["isoscore_unbiased"].to_numpy()
+    assert unbiased == pytest.approx(isoscore_unbiased(rest), rel=1e-5)
+    with pytest.raises(IsotropyError, match="samples of 40"):
         sample_scores(spec(cloud, sizes=[40, 50], shrinkage_points=100), X)

@@ -86,18 +86,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
 def test_states_are_those_of_the_jobs(finished: Path, project: Path) -> None:
     report = status(project, "--root", str(finished))
     prepared = report["stages"]["prepare"]
-    assert {name: prepared[name] for name in ("done", "running", "failed", "stale")} == {
-        "done": 1,
-        "running": 0,
-        "failed": 1,
-        "stale": 2,
-    }
+    assert prepared.items() >= {"done": 1, "running": 0, "failed": 1, "stale": 2}.items()
     assert set(report["stale"]) == {"prepare/polarity-part", "prepare/polarity-train"}
     (failure,) = report["failed"]
-    assert failure == {
-        "name": "prepare/polarity-validation",
-        "error": "empty data set: give another",
-    }
+    assert failure["name"] == "prepare/polarity-validation"
+    assert "empty data set" in failure["error"]
     planned = study_plan(project, Path(), []).stems()
     for groups in (report["stages"], report["papers"]):
         counts = [v for name, v in groups.items() if name != "all"]

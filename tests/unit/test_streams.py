@@ -71,7 +71,7 @@ def test_a_reset_stream_is_a_new_one(name: str) -> None:
     used, fresh = new(), new()
     used.update(X[:40])
     used.reset()
-    with pytest.raises(ValueError, match="the stream has seen"):
+    with pytest.raises(ValueError, match="has seen"):
         value(used)
     for stream in (used, fresh):
         stream.update(X[40:])
@@ -79,10 +79,10 @@ def test_a_reset_stream_is_a_new_one(name: str) -> None:
 
 
 def test_streams_of_other_vectors_are_not_merged() -> None:
-    for stream in (StreamingMeanCosine, StreamingUnbiasedIsoScore):
-        with pytest.raises(ValueError, match="a stream of 4 dimensions does not fit one of 6"):
+    for stream in (StreamingMeanCosine, StreamingCovariance, StreamingUnbiasedIsoScore):
+        with pytest.raises(ValueError, match="does not fit"):
             stream(D).merge(stream(4))  # type: ignore[arg-type]
     first = StreamingPartition(SECOND)
     for other in (StreamingPartition(np.eye(D)), StreamingPartition(SECOND, scale=2.0)):
-        with pytest.raises(ValueError, match="the same second moment, signs and scales"):
+        with pytest.raises(ValueError, match="same second moment"):
             first.merge(other)

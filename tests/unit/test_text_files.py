@@ -1,4 +1,4 @@
-"""Texts and labels from files of each format: what was written, or an error."""
+"""Texts and vectors from text files of each format: what was written, or an error."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import gzip
 import json
 from pathlib import Path
 
+import hypothesis.strategies as st
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from isotropy.errors import IsotropyError
 from isotropy.read.text_files import Column, read_texts
+from isotropy.read.word_vectors import read_text_vectors
 
 TEXTS = ['say "tea"', "one, two", "one; two", "two\tthree", "two\nlines", "long " * 40_000]
 FRAME = pd.DataFrame({"label": range(len(TEXTS)), "text": TEXTS})
@@ -39,30 +43,117 @@ def test_texts_are_those_that_were_written(name: str, mark: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("name", "content", "words"),
     [
-        ("x.tsv", 'text\tlabel\na "b"\t1\n"c\t2\nd\t3\n', "unexpected end of data"),
-        ("x.csv", 'text,label\n"a" b,1\nc,2\n', "',' expected after '\"'"),
-        ("x.csv", "text,text\na,1\nb,2\n", "expected one field 'text', got several"),
-        ("x.csv", "text;label\na;1\nb\n", "line 3: expected 2 fields, got 1"),
-        ("x.json", '["a", "b"]', "x.json, item 1: expected an object with fields, got 'a'"),
-        ("x.json", '[{"text": "a"}', "expected an array of objects"),
-        ("x.json", '{"text": "a"}\n{', "line 2: expected a line of JSON"),
-        ("x.json", '[{"text": "a"}, {"txt": "b"}]', "item 2: no field 'text'"),
-        ("x.csv.gz", "text\na\nb\n", "it is damaged or incomplete"),
-        ("x.gz", "a\nb\n", "expected one of .txt"),
+        ("x.tsv", b'text\tlabel\na "b"\t1\n"c\t2\nd\t3\n', "unexpected end"),
+        ("x.csv", b'text,label\n"a" b,1\nc,2\n', "after '\"'"),
+        ("x.csv", b"text,text\na,1\nb,2\n", "several"),
+        ("x.csv", b"text;label\na;1\nb\n", "line 3"),
+        ("x.json", b'["a", "b"]', "item 1"),
+        ("x.json", b'[{"text": "a"}', "array of objects"),
+        ("x.json", b'{"text": "a"}\n{', "line 2"),
+        ("x.json", b'[{"text": "a"}, {"txt": "b"}]', "item 2"),
+        ("x.csv.gz", b"text\na\nb\n", "damaged"),
+        ("x.csv.gz", gzip.compress(FILES["x.csv"].encode())[:200], "damaged"),
+        ("x.gz", b"a\nb\n", "one of .txt"),
     ],
 )
-def test_broken_files_are_refused(name: str, content: str, sentence: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises(IsotropyError) as caught:
+def test_broken_files_are_refused(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(IsotropyError, match=words) as caught:
         read_texts(Column(tmp_path / name, "text"))
-    assert sentence in str(caught.value)
     assert str(tmp_path / name) in str(caught.value)
 
 
-def test_an_incomplete_archive_is_refused(tmp_path: Path) -> None:
-    packed = gzip.compress(FILES["x.csv"].encode())
-    (tmp_path / "x.csv.gz").write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(IsotropyError, match="it is damaged or incomplete"):
-        read_texts(Column(tmp_path / "x.csv.gz", "text"))
+VECTORS = {
+    "numpy.savetxt": ("0.1 0.2 0.3\n0.4 0.1 0.9\n0.7 0.3 0.2\n", 3, "no words"),
+    "scientific": ("1e-3 -2E+1 .5\n1 2 3\n", 3, "no words"),
+    "two integers": ("4 2\n1 3\n5 6\n", 2, "no words"),
+    "tab after the word": ("a\t1 2 3\nb\t2 3 1\nc\t3 1 0\n", 3, ""),
+    "several blanks": ("a  1   2 3 \nb 2  3 1\n", 3, ""),
+    "byte order mark": ("\ufeffa 1 2 3\nb 2 3 1\n", 3, ""),
+    "blank last lines": ("a 1 2 3\nb 2 3 1\n\n  \n", 3, ""),
+    "no last line break": ("a 1 2 3\nb 2 3 1", 3, ""),
+    "carriage returns": ("a 1 2 3\r\nb 2 3 1\r\n", 3, ""),
+    "words with blanks": ("New York 1 2 3\nb 2 3 1\nc 0 1 2\n", 3, ""),
+    "words that end in numbers": ("catch 22 1 2 3\na 2 3 1\nb 0 1 2\n", 3, ""),
+    "header, words with blanks": ("2 3\nNew York 1 2 3\nb 2 3 1\n", 3, ""),
+    "header, one less": ("4 3\na 1 2 3\nb 2 3 1\nc 0 1 2\n", 3, "one less"),
+}
+
+
+def vectors(folder: Path, content: str) -> tuple[np.ndarray, list[str]]:
+    (folder / "x.txt").write_text(content, "utf8", newline="")
+    stored, notes = read_text_vectors(folder / "x.txt", folder / "target")
+    values = np.fromfile(stored.path, dtype=stored.dtype).reshape(stored.shape)
+    return values, notes
+
+
+@pytest.mark.parametrize("case", VECTORS)
+def test_vectors_are_those_that_were_written(case: str, tmp_path: Path) -> None:
+    content, d, note = VECTORS[case]
+    values, notes = vectors(tmp_path, content)
+    assert values.shape[1] == d
+    lines = [line for line in content.lstrip("\ufeff").splitlines() if line.strip()]
+    has_header = case.startswith("header")
+    expected = [[float(x) for x in line.split()[-d:]] for line in lines[has_header:]]
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+    assert [note in obtained for obtained in notes] == [True] * bool(note)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("4 2\na 1 2 3\nb 2 3 1\nc 3 1 0\nd 1 1 1\n", "4 vectors of 2"),
+        ("9 3\na 1 2 3\nb 2 3 1\nc 3 1 0\n", "has 3: it is cut off"),
+        ("9 3\na 1 2 3\nb 2 3 1\nc 3 1 0.", "has 3: it is cut off"),
+        ("9 3\na 1 2 3\nb 2 3 1\nc 3", "line 4"),
+        ("a 1 2 3\nb 2 3\nc 3 1 0\n", "line 2: .* got 3 fields"),
+        ("a 1 2 3\nb 2 x 3\nc 3 1 0\n", "line 2: .* got 'x'"),
+        ("1 2 3\n4 5\n6 7 8\n", "line 2: .* got 2"),
+    ],
+)
+def test_vectors_that_contradict_themselves_are_refused(
+    content: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(IsotropyError, match=message):
+        vectors(tmp_path, content)
+
+
+WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=6)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(WORDS, min_size=3, max_size=12),
+    st.integers(2, 6),
+    st.booleans(),
+    st.sampled_from([" ", "\t", "  "]),
+    st.integers(0, 2**32 - 1),
+)
+def test_written_vectors_are_read_or_refused(
+    tmp_path: Path, words: list[str], d: int, header: bool, blank: str, seed: int
+) -> None:
+    """As word2vec and GloVe write them, with words that may be numbers."""
+    X = np.random.default_rng(seed).standard_normal((len(words), d)).astype(np.float32)
+    lines = [blank.join([w, *map(repr, map(float, x))]) for w, x in zip(words, X, strict=True)]
+    content = "\n".join([*([f"{len(words)} {d}"] if header else []), *lines, ""])
+    numeric = all(_is_number(word) for word in words)
+    if header and numeric:  # words that are all numbers look like another column
+        with pytest.raises(IsotropyError, match="promises"):
+            vectors(tmp_path, content)
+        return
+    values, notes = vectors(tmp_path, content)
+    if numeric:
+        assert values.shape == (len(words), d + 1)
+        assert "no words" in notes[0]
+    else:
+        assert np.array_equal(values, X)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

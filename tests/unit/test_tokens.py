@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from isotropy.errors import IsotropyError
 from isotropy.models.encoder import Encoder
 from isotropy.models.sentence_encoder import Pieces, SentenceEncoder, embed
-from replication.embed.layers import layer_file, read_layer, read_tokens, token_rows
+from replication.embed.layers import read_layer, read_tokens, token_rows
 from replication.embed.tokens import Extraction, extract, extract_shard
 from replication.sources.formats import read_rows
 from replication.sources.spec import read_fetched
@@ -33,6 +33,13 @@ def texts(minilm: Path) -> list[str]:
     polarity = minilm.parent / "polarity"
     rows = read_rows(read_fetched(polarity).content, polarity)[:60]
     return [*(row.texts[0] for row in rows), "word " * 100, "ok"]
+
+
+class Copied(SentenceEncoder):
+    """The encoder, of which a test changes a method."""
+
+    def __init__(self, original: SentenceEncoder) -> None:
+        self.__dict__.update(original.__dict__)
 
 
 def run(
@@ -107,12 +114,10 @@ def test_shards_do_not_change_a_bit(
     assert contents(tmp_path / "merged") == contents(tmp_path)
     assert measured["shards"] == shards
     other = Extraction(encoder, texts[::-1], layers=[0, 3, 6], window=32, token_budget=512)
-    with pytest.raises(
-        IsotropyError, match=r"part000000.safetensors is not part 0 of these tokens"
-    ):
+    with pytest.raises(IsotropyError, match="not part 0"):
         extract(other, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
     next(path for folder in folders for path in folder.glob("part*")).unlink()
-    with pytest.raises(IsotropyError, match=r"no shard has part\d+.safetensors"):
+    with pytest.raises(IsotropyError, match="no shard"):
         extract(extraction, folder=tmp_path / "merged/out", **common)  # type: ignore[arg-type]
 
 
@@ -129,30 +134,24 @@ def test_windows_cut_the_stream_of_all_lines(
     assert tokens["id"].tolist() == stream[:n_tokens]
     assert measured["windows"] == n_tokens // 32
     assert measured["tokens_after_the_last_window"] == len(stream) - n_tokens
+    ids = torch.tensor(stream[:n_tokens]).reshape(-1, 32)
     with torch.inference_mode():
-        states = encoder.model(
-            input_ids=torch.tensor(stream[:n_tokens]).reshape(-1, 32), output_hidden_states=True
-        ).hidden_states
+        states = encoder.model(input_ids=ids, output_hidden_states=True).hidden_states
     for layer in (0, 3, 6):
-        assert (
-            np.abs(read_layer(tmp_path / "out", layer) - states[layer].flatten(0, 1).numpy()).max()
-            < 1e-5
-        )
+        expected = states[layer].flatten(0, 1).numpy()
+        assert np.abs(read_layer(tmp_path / "out", layer) - expected).max() < 1e-5
     assert tokens["special"].tolist() == [i in (101, 102) for i in stream[:n_tokens]]
-    with pytest.raises(IsotropyError, match="window 513: the model reads at most 512 tokens"):
+    with pytest.raises(IsotropyError, match="window 513"):
         run(encoder, lines, tmp_path / "long", window=513)
-    with pytest.raises(IsotropyError, match="3 tokens are fewer than one window of 32"):
+    with pytest.raises(IsotropyError, match="fewer than one window"):
         run(encoder, ["ok"], tmp_path / "short", window=32)
 
 
 def test_texts_without_tokens_do_not_affect_others(
     encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
-    class Bare(SentenceEncoder):
+    class Bare(Copied):
         """An encoder without special tokens, as GPT's."""
-
-        def __init__(self, original: SentenceEncoder) -> None:
-            self.__dict__.update(original.__dict__)
 
         def tokenize_pieces(self, texts: object, *, cut: bool = True) -> Pieces:
             result = super().tokenize_pieces(texts, cut=cut)  # type: ignore[arg-type]
@@ -170,20 +169,16 @@ def test_texts_without_tokens_do_not_affect_others(
 def test_unknown_layers_and_invalid_vectors_are_errors(
     encoder: SentenceEncoder, texts: list[str], tmp_path: Path
 ) -> None:
-    with pytest.raises(IsotropyError, match="layer 7: the model has hidden layers 0 to 6"):
+    with pytest.raises(IsotropyError, match="layer 7"):
         run(encoder, texts, tmp_path / "a", layers=[1, 7])
 
-    class Broken(SentenceEncoder):
-        def __init__(self, original: SentenceEncoder) -> None:
-            self.__dict__.update(original.__dict__)
-
+    class Broken(Copied):
         def encode_tokens(self, ids: object, layers: object) -> list[torch.Tensor]:
             states = super().encode_tokens(ids, layers)  # type: ignore[arg-type]
             return [s * float("nan") for s in states]
 
-    with pytest.raises(IsotropyError, match="NaN or infinity"):
+    with pytest.raises(IsotropyError, match="NaN"):
         run(Broken(encoder), texts[:3], tmp_path / "b")
-    assert layer_file(6) == "layer06.safetensors"
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.data())

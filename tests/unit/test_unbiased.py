@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from dimensionality import participation_ratio
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from isotropy.metrics import (
     StreamingIsoScore,
@@ -38,9 +37,8 @@ def traces_over_quadruples(X: np.ndarray) -> tuple[float, float]:
     return float(numerator), float(denominator)
 
 
-def ratio_by_definition(X: np.ndarray) -> float:
-    numerator, denominator = traces_over_quadruples(X)
-    return (numerator / denominator - 1) / (X.shape[1] - 1)
+def score_of(traces: tuple[float, float], d: int) -> float:
+    return (traces[0] / traces[1] - 1) / (d - 1)
 
 
 def traces(X: np.ndarray) -> tuple[float, float]:
@@ -57,13 +55,8 @@ def traces(X: np.ndarray) -> tuple[float, float]:
 def corrected(X: np.ndarray) -> tuple[float, float]:
     """The score and its standard error, by leaving out each point of the closed form."""
     n, d = X.shape
-
-    def ratio(points: np.ndarray) -> float:
-        numerator, denominator = traces(points)
-        return (numerator / denominator - 1) / (d - 1)
-
-    left_out = np.array([ratio(np.delete(X, i, axis=0)) for i in range(n)])
-    score = ratio(X)
+    left_out = np.array([score_of(traces(np.delete(X, i, axis=0)), d) for i in range(n)])
+    score = score_of(traces(X), d)
     if MIN_CORRECTED <= n <= MAX_CORRECTED:
         score = (n + 4 / n**2) * score - (n - 1) * left_out.mean()
     return score, np.sqrt((n - 1) * left_out.var())
@@ -72,8 +65,9 @@ def corrected(X: np.ndarray) -> tuple[float, float]:
 @pytest.mark.parametrize(("n", "d"), [(4, 3), (6, 2), (7, 3), (8, 20)])
 def test_few_points_equal_the_mean_over_quadruples(n: int, d: int) -> None:
     X = cloud(0, n, d)
-    assert traces(X) == pytest.approx(traces_over_quadruples(X), rel=1e-12)
-    assert isoscore_unbiased(X) == pytest.approx(ratio_by_definition(X), rel=1e-10)
+    by_definition = traces_over_quadruples(X)
+    assert traces(X) == pytest.approx(by_definition, rel=1e-12)
+    assert isoscore_unbiased(X) == pytest.approx(score_of(by_definition, d), rel=1e-10)
 
 
 @pytest.mark.parametrize(("n", "d"), [(9, 4), (10, 4), (12, 40), (200, 12), (60, 300)])
@@ -81,10 +75,9 @@ def test_few_points_equal_the_mean_over_quadruples(n: int, d: int) -> None:
 def test_score_and_error_equal_the_closed_form(n: int, d: int, far: float) -> None:
     X = cloud(1, n, d)
     score, error = corrected(X)
-    for same in (X + far, torch.from_numpy(X + far), torch.from_numpy(X + far).requires_grad_()):
-        assert float(torch.as_tensor(isoscore_unbiased(same)).detach()) == pytest.approx(
-            score, rel=1e-7
-        )
+    tensor = torch.from_numpy(X + far).requires_grad_()
+    assert isoscore_unbiased(X + far) == pytest.approx(score, rel=1e-7)
+    assert isoscore_unbiased(tensor).item() == pytest.approx(score, rel=1e-7)
     assert float(isoscore_unbiased(torch.from_numpy(X), validate=False)) == pytest.approx(score)
     assert isoscore_unbiased_standard_error(X + far) == pytest.approx(error, rel=1e-6)
 
@@ -93,27 +86,10 @@ def test_score_and_error_equal_the_closed_form(n: int, d: int, far: float) -> No
 def test_float32_far_from_the_origin(n: int, d: int) -> None:
     """Neither few nor many points nor a large mean cancel digits."""
     X = cloud(2, n, d, offset=100.0).astype(np.float32)
-    expected = isoscore_unbiased(X.astype(np.float64))
-    assert isoscore_unbiased(X) == pytest.approx(expected, rel=2e-5)
-    assert isoscore_unbiased_standard_error(X) == pytest.approx(
-        isoscore_unbiased_standard_error(X.astype(np.float64)), rel=1e-3
-    )
-
-
-@settings(max_examples=40)
-@given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(6, 60),
-    d=st.integers(2, 12),
-    scale=st.floats(1e-12, 1e12),
-)
-def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
-    """The score is invariant to rotation, translation, scale and order."""
-    X = cloud(seed, n, d)
-    score, rng = isoscore_unbiased(X), np.random.default_rng(seed)
-    rotation = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    for changed in (X @ rotation, X + rng.standard_normal(d), X * scale, X[rng.permutation(n)]):
-        assert isoscore_unbiased(changed) == pytest.approx(score, rel=1e-7, abs=1e-8)
+    double = X.astype(np.float64)
+    assert isoscore_unbiased(X) == pytest.approx(isoscore_unbiased(double), rel=2e-5)
+    error = isoscore_unbiased_standard_error(double)
+    assert isoscore_unbiased_standard_error(X) == pytest.approx(error, rel=1e-3)
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -137,16 +113,18 @@ SPREADS = {
 }
 
 
+def true_score(deviations: np.ndarray) -> float:
+    return score_of(((deviations**2).sum() ** 2, (deviations**4).sum()), D)
+
+
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("draw", [normal, student, laplace])
 @pytest.mark.parametrize("n", [20, 100])
 def test_bias_and_coverage(draw: Callable[..., np.ndarray], spread: str, n: int) -> None:
     """The bias is below a tenth of the standard error, where that of IsoScore is many of it; two
     standard errors contain the truth in 90 % and more."""
-    deviations, rng = SPREADS[spread], np.random.default_rng(0)
-    variances = deviations**2
-    truth = (variances.sum() ** 2 / (variances**2).sum() - 1) / (D - 1)
-    X = draw(rng, (80_000 // n, n, D)) * deviations
+    truth = true_score(SPREADS[spread])
+    X = draw(np.random.default_rng(0), (80_000 // n, n, D)) * SPREADS[spread]
     score = lambda points: isoscore_unbiased(points, validate=False)  # noqa: E731
     scores = np.array([float(score(x)) for x in torch.from_numpy(X)])
     errors = np.array([isoscore_unbiased_standard_error(points) for points in X[:200]])
@@ -160,12 +138,10 @@ def test_bias_and_coverage(draw: Callable[..., np.ndarray], spread: str, n: int)
 @pytest.mark.parametrize("spread", ["linear", "spiked"])
 def test_bias_without_correction(spread: str) -> None:
     """The bias of the ratio does not matter for more points than are corrected."""
-    deviations, rng = SPREADS[spread], np.random.default_rng(1)
-    variances = deviations**2
-    truth = (variances.sum() ** 2 / (variances**2).sum() - 1) / (D - 1)
-    X = [student(rng, (MAX_CORRECTED + 1, D)) * deviations for _ in range(400)]
+    X = student(np.random.default_rng(1), (400, MAX_CORRECTED + 1, D)) * SPREADS[spread]
     scores = np.array([isoscore_unbiased(points) for points in X])
-    assert abs(scores.mean() - truth) < 0.12 * scores.std()  # of which 0.05 is that of 400 draws
+    error = abs(scores.mean() - true_score(SPREADS[spread]))
+    assert error < 0.12 * scores.std()  # of which 0.05 is that of 400 draws
 
 
 def test_estimates_are_not_clamped() -> None:
@@ -197,79 +173,52 @@ def test_gradients(shape: tuple[int, int]) -> None:
     X = torch.from_numpy(cloud(3, *shape)).requires_grad_()
     assert torch.autograd.gradcheck(isoscore_unbiased, (X,))
     assert torch.autograd.gradgradcheck(isoscore_unbiased, (X,))
-    (_,) = torch.autograd.grad(isoscore_unbiased(X), X)
 
 
-@pytest.mark.parametrize(("n", "d"), [(32, 768), (800, 96), (3000, 48)])
-def test_float32_gradient(n: int, d: int) -> None:
-    """Relative to the largest entry; float32 and float64 agree, also under autocast."""
-    gradients = []
-    for dtype in (torch.float32, torch.float64):
-        X = torch.from_numpy(cloud(0, n, d)).to(dtype).requires_grad_()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.float32):
-            torch.autograd.backward(isoscore_unbiased(X))
-        assert X.grad.dtype == dtype
-        gradients.append(X.grad.double())
-    assert (gradients[0] - gradients[1]).abs().max() < 2e-5 * gradients[1].abs().max()
-
-
-def accumulated(batches: list[np.ndarray], d: int) -> StreamingUnbiasedIsoScore:
-    stream = StreamingUnbiasedIsoScore(d)
+def accumulated(
+    batches: list[np.ndarray], stream: type[StreamingIsoScore] = StreamingUnbiasedIsoScore
+) -> Any:
+    result = stream(batches[0].shape[1])
     for batch in batches:
-        stream.update(batch)
-    return stream
+        result.update(batch)
+    return result
 
 
 def test_streams_have_the_scores_of_isoscore_and_their_state() -> None:
+    """Streams stay in double precision in modules of half precision."""
     X = cloud(4, MAX_CORRECTED + 50, 9, offset=100.0).astype(np.float32)
-    stream, plain = accumulated(np.split(X, [7, 900]), 9), StreamingIsoScore(9)
-    for batch in np.split(X, [7, 900]):
-        plain.update(batch)
+    batches = np.split(X, [7, 900])
+    stream, plain = accumulated(batches), accumulated(batches, StreamingIsoScore)
     assert stream.compute() == plain.compute()
     assert torch.equal(stream.effects(X)[0], plain.influences(X))
     assert stream.compute_unbiased() == pytest.approx(isoscore_unbiased(X), rel=1e-6)
     copy = StreamingUnbiasedIsoScore(9).half()
     copy.load_state_dict(stream.state_dict())
-    assert copy.compute_unbiased() == stream.compute_unbiased()
-    copy.reset()
-    with pytest.raises(ValueError, match="seen 0"):
-        copy.compute_unbiased()
+    assert copy.compute_unbiased() == stream.half().compute_unbiased() == stream.compute_unbiased()
 
 
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        (np.eye(3), "at least 4 points"),
-        (np.ones((5, 3)), "all points are equal"),
-        (np.ones((5, 9)), "all points are equal"),
-        (np.ones((3000, 9)), "all points are equal"),
-        (np.eye(5), "too few points for the unbiased IsoScore"),  # a regular simplex
-        (np.vstack([np.eye(11)[:10]]), "too few points for the unbiased IsoScore"),
-        (np.full((5, 3), np.nan), "NaN or infinity"),
-        (np.ones((5, 1)), "2 dimensions"),
-    ],
-)
-def test_invalid_input_is_rejected(X: np.ndarray, message: str) -> None:
+@pytest.mark.parametrize("X", [np.eye(5), np.eye(11)[:10]])
+def test_a_regular_simplex_has_no_score(X: np.ndarray) -> None:
     for function in (isoscore_unbiased, isoscore_unbiased_standard_error):
-        with pytest.raises(ValueError, match=message if len(X) > 3 else "at least"):
+        with pytest.raises(ValueError, match="too few points"):
             function(X)
 
 
 def test_too_few_points_of_streams_and_errors() -> None:
-    with pytest.raises(ValueError, match="at least 4 points, the stream has seen 3"):
-        accumulated([cloud(0, 3, 2)], 2).compute_unbiased()
-    with pytest.raises(ValueError, match="at least 5 points"):
-        accumulated([cloud(0, 4, 2)], 2).effects(cloud(0, 4, 2))
-    with pytest.raises(ValueError, match="at least 5 points"):
+    with pytest.raises(ValueError, match="at least 4"):
+        isoscore_unbiased(np.eye(3))
+    with pytest.raises(ValueError, match="seen 3"):
+        accumulated([cloud(0, 3, 2)]).compute_unbiased()
+    with pytest.raises(ValueError, match="at least 5"):
+        accumulated([cloud(0, 4, 2)]).effects(cloud(0, 4, 2))
+    with pytest.raises(ValueError, match="at least 5"):
         isoscore_unbiased_standard_error(cloud(0, 4, 2))
 
 
 @pytest.mark.parametrize(("n", "d"), [(8, 3), (30, 60)])
 def test_ratio_of_traces_equals_the_package_of_chun_et_al(n: int, d: int) -> None:
     """Their estimate over rows is ours before the correction of the ratio, which fewer than ten
-    points do not have; for more it is nearer to the truth."""
+    points do not have."""
     X = np.random.default_rng(0).standard_normal((n, d)) * np.linspace(0.5, 2, d)
     theirs = (participation_ratio(X, return_all=True)["row"] - 1) / (d - 1)
-    tolerance = 1e-10 if n < 10 else 0.05
-    assert isoscore_unbiased(X) == pytest.approx(theirs, rel=tolerance)
-    assert (isoscore_unbiased(X) == pytest.approx(theirs, rel=1e-10)) == (n < 10)
+    assert isoscore_unbiased(X) == pytest.approx(theirs, rel=1e-10 if n < 10 else 0.05)

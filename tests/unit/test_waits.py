@@ -48,9 +48,7 @@ class _Functions(TorchFunctionMode):
 
 
 class Waits(TorchDispatchMode):
-    """Counts what a GPU would be waited for: numbers that are read, selections by a mask, and
-    copies to the CPU.
-    """
+    """Counts numbers that are read, selections by a mask, and copies to the CPU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,13 +80,8 @@ def test_an_update_of_fine_tuning_reads_nothing(
 ) -> None:
     """Between two readings; that of all updates together is one."""
     monkeypatch.setattr(train, "READ_EVERY", 8)
-    run = train._Training(
-        spec(method, keep_padding=keep_padding, batch_size=2, epochs=4),
-        tiny(),
-        learnable_inputs(),
-        0,
-        CPU,
-    )
+    settings = spec(method, keep_padding=keep_padding, batch_size=2, epochs=4)
+    run = train._Training(settings, tiny(), learnable_inputs(), 0, CPU)
     avoid_reading_masks(run.model)
     assert run.model.config._attn_implementation == NAME
     run.step()  # estimates the shrinkage covariance
@@ -209,8 +202,6 @@ def test_sums_of_distances_on_a_gpu(
         interpolated = torch.tensordot(torch.tensor(row), nodes, 1)
         direct = silhouettes.silhouette_from_sums(interpolated, labels)
         assert mean == pytest.approx(float(direct.mean()), abs=1e-12)
-        label_codes = silhouettes.as_codes(labels, len(X))
-        by_torch = silhouettes._scores_by_torch(
-            interpolated, label_codes, torch.bincount(label_codes)
-        )
+        given = silhouettes.as_codes(labels, len(X))
+        by_torch = silhouettes._scores_by_torch(interpolated, given, torch.bincount(given))
         assert torch.allclose(by_torch, direct, atol=1e-12)

@@ -35,12 +35,8 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visit:
-    """A browser page that collects problems.
-
-    Attributes:
-        page: the Playwright page.
-        problems: errors of scripts and the console, dialogs, and requests for anything else than
-            local files.
+    """A browser page that collects problems: errors of scripts and the console, dialogs, and
+    requests for anything else than local files.
     """
 
     def __init__(self, browser: Browser, results: Path, **options: Any) -> None:
@@ -81,14 +77,16 @@ def until(page: Page, condition: str) -> None:
     raise AssertionError(f"not true after 10 s: {condition}")
 
 
-def accessibility_violations(page: Page, part: str | None = None) -> list[str]:
-    """Run axe-core on a page, or on the part of it that a selector names; return its violations of
-    serious or critical impact.
+def accessibility_violations(page: Page, rules: list[str] | None = None) -> list[str]:
+    """Run axe-core's rules, or some of them, on a page; return its violations of serious or
+    critical impact.
     """
     from axe_playwright_python.sync_playwright import Axe
 
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    options |= {"runOnly": rules} if rules else {}
     return [
         f"{violation['id']}: {violation['nodes'][0]['html'][:200]}"
-        for violation in Axe().run(page, part).response["violations"]
+        for violation in Axe().run(page, options=options).response["violations"]
         if violation["impact"] in ("serious", "critical")
     ]

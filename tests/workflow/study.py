@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,27 +52,17 @@ def stems_made_by(folder: Path, *rules: str) -> set[str]:
 
 def made_from(folder: Path, stems: Iterable[str]) -> set[str]:
     """Return results, all results derived from them, and other results of the same jobs."""
-    readers: dict[str, set[str]] = {}
     all_records = records(folder)
-    jobs: dict[str, set[str]] = {}
+    readers, jobs = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for stem, record in all_records.items():
-        jobs.setdefault(f"{record['rule']} {record['wildcards']}", set()).add(stem)
-        readers.setdefault(stem, set())
-    for stem, record in all_records.items():
+        jobs[f"{record['rule']} {record['wildcards']}"].add(stem)
         for name in record["input_records"]:
-            read = name.removeprefix("results/").removesuffix(RECORD_SUFFIX)
-            readers.setdefault(read, set()).add(stem)
+            readers[name.removeprefix("results/").removesuffix(RECORD_SUFFIX)].add(stem)
     derived: set[str] = set()
     queue = set(stems)
     while queue:
         stem = queue.pop()
         derived.add(stem)
-        together = jobs.get(f"{all_records[stem]['rule']} {all_records[stem]['wildcards']}", set())
-        queue |= (readers.get(stem, set()) | together) - derived
+        record = all_records[stem]
+        queue |= (readers[stem] | jobs[f"{record['rule']} {record['wildcards']}"]) - derived
     return derived
-
-
-def jobs(folder: Path, stems: Iterable[str]) -> dict[str, int]:
-    """Count the results by the rule that makes them."""
-    made = records(folder)
-    return dict(Counter(made[stem]["rule"] for stem in stems))

@@ -51,6 +51,8 @@ def bundle(smoke: Workflow, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 CHECKER = Path("replication/provenance/verify_bundle.py")
+METADATA, LEDGER = "ro-crate-metadata.json", "results/ledger.jsonl"
+RECORD = "results/prepare/polarity.record.json"
 
 
 def verify_with_plain_python(
@@ -74,6 +76,9 @@ def rewritten(bundle: Path, target: Path, change: Callable[[str, bytes], bytes |
     return target
 
 
+SPOILT = "cannot be checked"
+
+
 @pytest.mark.parametrize(
     ("victim", "edit", "expected"),
     [
@@ -81,23 +86,11 @@ def rewritten(bundle: Path, target: Path, change: Callable[[str, bytes], bytes |
         ("results/claims.csv", lambda d: None, "results/claims.csv: missing"),
         ("replication/spec.py", lambda d: None, "replication/spec.py: missing"),
         ("replication/job.py", lambda d: None, "replication/job.py: missing"),
-        ("ro-crate-metadata.json", lambda d: b'{"@graph": null}', "cannot be checked"),
-        ("ro-crate-metadata.json", lambda d: b"[" * 200_000, "cannot be checked"),
-        (
-            "results/claims.record.json",
-            lambda d: b'{"outputs": null}',
-            "results/claims.record.json: altered",
-        ),
-        (
-            "results/ledger.jsonl",
-            lambda d: b"\n".join(d.splitlines()[:4] + d.splitlines()[5:]) + b"\n",
-            "does not continue the line before",
-        ),
-        (
-            "results/prepare/polarity.record.json",
-            lambda d: d.replace(b'"sample"', b'"simple"', 1),
-            "results/prepare/polarity.record.json: altered",
-        ),
+        (METADATA, lambda d: b'{"@graph": null}', SPOILT),
+        (METADATA, lambda d: b"[" * 200_000, SPOILT),
+        ("results/claims.record.json", lambda d: b'{"outputs": null}', "record.json: altered"),
+        (LEDGER, lambda d: d.replace(d.splitlines(True)[4], b""), "does not continue"),
+        (RECORD, lambda d: d.replace(b'"sample"', b'"simple"', 1), f"{RECORD}: altered"),
         ("results/index.record.json", lambda d: None, "index.record.json: missing"),
         ("scripts/claims/evaluate_claims.py", lambda d: d + b"#", "evaluate_claims.py: altered"),
     ],
@@ -109,9 +102,7 @@ def test_changes_to_a_bundle_are_found(
         bundle, tmp_path / "suspect.zip", lambda name, data: edit(data) if name == victim else data
     )
     done = verify_with_plain_python(suspect, bundle, tmp_path)
-    assert done.returncode == (2 if expected == "cannot be checked" else 1), (
-        done.stdout + done.stderr
-    )
+    assert done.returncode == (2 if expected == SPOILT else 1), done.stdout + done.stderr
     assert expected in done.stdout
 
 
@@ -144,13 +135,9 @@ def test_changed_file_is_found_although_the_metadata_fits_it(bundle: Path, tmp_p
     digests = [line_sha256(d).encode() for d in (old, new)]
 
     def change(name: str, data: bytes) -> bytes:
-        return (
-            new
-            if name == "results/claims.csv"
-            else data.replace(*digests)
-            if name == "ro-crate-metadata.json"
-            else data
-        )
+        if name == METADATA:
+            return data.replace(*digests)
+        return new if name == "results/claims.csv" else data
 
     folder = tmp_path / "unpacked"
     with zipfile.ZipFile(rewritten(bundle, tmp_path / "suspect.zip", change)) as archive:
@@ -163,18 +150,16 @@ def test_bundle_has_the_listed_files_and_data_only_with_option(
 ) -> None:
     with zipfile.ZipFile(bundle) as archive:
         names = set(archive.namelist())
-        metadata = json.loads(archive.read("ro-crate-metadata.json"))
+        metadata = json.loads(archive.read(METADATA))
     files = {e["@id"]: e for e in metadata["@graph"] if "File" in e["@type"]}
-    assert names == files.keys() | {"ro-crate-metadata.json"}
-    data = [
-        n for n in names if n.startswith(("results/fetch/", "results/prepare/", "results/embed/"))
-    ]
+    assert names == files.keys() | {METADATA}
+    data_folders = tuple(f"results/{stage}/" for stage in ("fetch", "prepare", "embed"))
+    data = [name for name in names if name.startswith(data_folders)]
     assert data
     assert all(n.endswith(".record.json") for n in data)
     assert all(e["sha256"] and int(e["contentSize"]) >= 0 for e in files.values())
-    assert "CC BY 4.0" in {
-        e.get("license") for e in metadata["@graph"] if e["@id"].startswith("#source/")
-    }
+    sources = [e for e in metadata["@graph"] if e["@id"].startswith("#source/")]
+    assert "CC BY 4.0" in {e.get("license") for e in sources}
     again = tmp_path / "again.zip"
     assert audit(smoke, "export", str(again)).returncode == 0
     assert again.read_bytes() == bundle.read_bytes()

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pandas as pd
-import pytest
 
 from tests.conftest import Workflow
-from tests.workflow.browser import Visit, chromium, until
+from tests.workflow.browser import Visit, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
 LABELS = {"isoscore": "IsoScore (0 a line, 1 isotropic)", "silhouette": "Silhouette (−1 to 1)"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 def opened(page: Page, name: str) -> Locator:

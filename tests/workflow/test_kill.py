@@ -17,9 +17,8 @@ TARGET = "results/optimize/mickus2024/polarity/seed0.parquet"
 TUNED = "results/finetune/rudman2024/polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2"
 TARGETS = [TARGET, f"{TUNED}/seed0.json"]
 
-# The smoke study's jobs take seconds. With this code they save a checkpoint at every occasion but
-# the first, and sleep a second after each, so that they can be killed then. The results do not
-# depend on these additions, so their bytes are those of the smoke study.
+# The smoke study's jobs take seconds. With this code, on which no result depends, they save a
+# checkpoint at every occasion but the first, and sleep after each, so that they can be killed then.
 SLOWING_CODE = {
     "isotropy/checkpoint.py": """
 import time
@@ -43,13 +42,6 @@ def start_batches(*args):
     return start_without_rest(*args)
 """,
 }
-
-
-def slowed_down(workflow: Workflow) -> Workflow:
-    for name, code in SLOWING_CODE.items():
-        with (workflow.folder / name).open("a") as stream:
-            stream.write(code)
-    return workflow
 
 
 def kill_when(
@@ -85,8 +77,10 @@ def kill_when(
 def test_run_killed_four_times_gives_undisturbed_results(
     checkout: Workflow, request: pytest.FixtureRequest
 ) -> None:
-    killed = slowed_down(checkout)
-    results = killed.folder / "results"
+    killed, results = checkout, checkout.folder / "results"
+    for name, code in SLOWING_CODE.items():
+        with (killed.folder / name).open("a") as stream:
+            stream.write(code)
 
     kill_when(killed, lambda: list(results.glob("fetch/.*.work/*/*")), "download")
     killed.done("--unlock")  # as Snakemake's message requires; later runs use no lock
@@ -94,12 +88,7 @@ def test_run_killed_four_times_gives_undisturbed_results(
 
     embedding = "embed/polarity/.*.work/*/cpu/part00000.safetensors"
     # SIGHUP: the terminal is closed
-    kill_when(
-        killed,
-        lambda: list(results.glob(embedding)),
-        "part of the embeddings",
-        kill_signal=signal.SIGHUP,
-    )
+    kill_when(killed, lambda: list(results.glob(embedding)), "part", kill_signal=signal.SIGHUP)
     assert not list(results.glob("embed/polarity/*.safetensors"))
 
     saved = "optimize/mickus2024/polarity/.*.work/*/cpu/checkpoint.safetensors"
@@ -107,12 +96,8 @@ def test_run_killed_four_times_gives_undisturbed_results(
     assert not (killed.folder / TARGET).exists()
 
     tuned = killed.folder / TUNED
-    kill_when(
-        killed,
-        lambda: list(tuned.glob(".*.work/*/cpu/checkpoint.safetensors")),
-        "checkpoint of a model",
-        target=TARGETS[1],
-    )
+    saved = ".*.work/*/cpu/checkpoint.safetensors"
+    kill_when(killed, lambda: list(tuned.glob(saved)), "checkpoint of a model", target=TARGETS[1])
     assert not (tuned / "seed0.json").exists()
 
     output = killed.done("--nolock", "--", *TARGETS)

@@ -33,7 +33,7 @@ onstart:
 
 rule measure:
     default_target: True
-    input: "{folder}{vectors}"
+    input: "{vectors}"
     output: "measured.csv"
     shell:
         "env > environment.txt && "
@@ -46,8 +46,7 @@ def write_host(folder: Path, prefix: str, names: str) -> None:
         project=PROJECT,
         prefix=f'prefix: "{prefix}"' if prefix else "",
         names=names,
-        folder=f"{prefix}/" if prefix else "",
-        vectors=VECTORS,
+        vectors=Path(prefix) / VECTORS,
         python=sys.executable,
     )
     (folder / "Snakefile").write_text(text)
@@ -67,7 +66,6 @@ def snakemake(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.study
 def test_module_with_prefix_and_other_names_is_run_and_audited(tmp_path: Path) -> None:
     write_host(tmp_path, "geometry", " as isotropy_*")
     assert "host started" in snakemake(tmp_path)
@@ -77,8 +75,7 @@ def test_module_with_prefix_and_other_names_is_run_and_audited(tmp_path: Path) -
     record = json.loads((tmp_path / "geometry" / VECTORS).with_suffix(".record.json").read_text())
     assert record["rule"] == "embed_sentences"
     assert record["outputs"][0]["path"] == VECTORS
-    ours = Workflow(tmp_path / "geometry", [])
-    result = audit(ours, "verify", "--all", "--project", str(PROJECT))
+    result = audit(Workflow(tmp_path / "geometry"), "verify", "--all", "--project", str(PROJECT))
     assert result.returncode == 0, result.stdout
     assert " 0 stale" in result.stdout
     assert "Nothing to be done" in snakemake(tmp_path, "--dry-run")
@@ -89,7 +86,6 @@ def test_module_with_prefix_and_other_names_is_run_and_audited(tmp_path: Path) -
         assert line in inherited or not any(text in line for text in ours), line
 
 
-@pytest.mark.study
 @pytest.mark.parametrize(("prefix", "names"), [("", ""), ("a/b", " as theirs_*")])
 def test_whole_study_has_the_same_jobs_in_a_module(
     prefix: str, names: str, tmp_path: Path, fresh: PlannedJobs

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import subprocess
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 from replication.provenance.audit import GOOD, verify_all
 from tests import synthetic_models as models
 from tests.conftest import Workflow, copy_checkout
 from tests.synthetic_texts import Writer
+from tests.workflow.study import stems_made_by
 
 NAMES = ("bert-base-uncased", "roberta-base", "gpt2", "albert-base-v2")
-KINDS = {
-    *("embed_sentences", "embed_tokens", "optimize_embeddings", "classify_frozen"),
-    *("measure_layer", "measure_contexts", "measure_static_words", "measure_similarity"),
-}
-WITH_CLASSIFIER = {"finetune_model", "measure_stability"}
+OF_EACH_MODEL = ("embed_sentences", "optimize_embeddings", "classify_frozen")
+READING_TOKENS = (
+    "measure_contexts",
+    "measure_layer",
+    "measure_static_words",
+    "measure_similarity",
+)
 
 
 def test_four_models_go_through_every_kind_of_job(tmp_path: Path) -> None:
-    """One job of each rule for each model of random weights, after `isotropy sources add`; the
-    tokenizers are word pieces, byte pairs and sentence pieces. All results are intact."""
+    """Of random weights, after `isotropy sources add`; the tokenizers are word pieces, byte pairs
+    and sentence pieces. A job that computes with a model runs for each, one that reads token
+    vectors for one. All results are intact."""
     workflow = Workflow(
         copy_checkout(tmp_path / "checkout"), ["config/smoke.yaml", "config/local/tiny.yaml"]
     )
@@ -38,14 +42,20 @@ def test_four_models_go_through_every_kind_of_job(tmp_path: Path) -> None:
     (workflow.folder / "config/local/tiny.yaml").write_text(
         f"study: tiny\nextension: {{models: [{listed}], datasets: [texts]}}\n"
     )
-    plan, wanted = workflow.plan(), defaultdict[str, dict[str, str]](dict)
+    plan, found = workflow.plan(), dict[tuple[str, str], str]()
     for stem, rule in workflow.planned().items():
-        for name in NAMES if rule in KINDS | WITH_CLASSIFIER else ():
+        for name in NAMES:
             if f'"tiny-{name}"' in plan.spec(stem).model_dump_json():
-                wanted[rule].setdefault(name, f"results/{stem}.record.json")
-    assert wanted.keys() == KINDS | WITH_CLASSIFIER
-    assert all(wanted[rule].keys() == set(NAMES) for rule in KINDS)
-    workflow.done("--", *(file for files in wanted.values() for file in files.values()))
+                found.setdefault((rule, name), f"results/{stem}.record.json")
+    wanted = [
+        *itertools.product(OF_EACH_MODEL, NAMES),
+        *zip(READING_TOKENS, NAMES, strict=True),
+        *(("finetune_model", name) for name in NAMES if name != "gpt2"),  # not a classifier
+        ("measure_stability", NAMES[0]),
+    ]
+    workflow.done("--", *(found[job] for job in wanted))
+    of_tokens = stems_made_by(workflow.folder, "embed_tokens")
+    assert {stem.rpartition("/tiny-")[2] for stem in of_tokens} == set(NAMES)
     assert {f.state for f in verify_all(workflow.folder)} <= {*GOOD}
 
 

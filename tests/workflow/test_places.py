@@ -1,5 +1,4 @@
-"""Real runs in unusual folders: a Snakefile given by a path with `..` or a link, results in another
-folder, braces in names; and files that are touched or edited."""
+"""Real runs in unusual folders and in a container; and of local files that are edited."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def snakefile_by_symlink(folder: Path) -> str:
 def test_study_in_unusual_folder_runs_and_is_intact(
     tmp_path: Path, name: str, place: Callable[[Path], str]
 ) -> None:
-    """Run from a folder outside of the checkout: all is intact, and a second run does nothing."""
+    """Outside of the checkout; a second run does nothing."""
     folder = tmp_path / name
     folder.mkdir()
     workflow, snakefile = Workflow(folder, [str(PROJECT / "config/smoke.yaml")]), place(folder)

@@ -1,10 +1,9 @@
-"""Which changes rerun jobs of the smoke study: touched files, clones, copies, swapped values,
-shards. For edited code see test_code_identity.py."""
+"""Which changes rerun jobs of the smoke study: swapped values, kept models, shards. For edited code
+see test_code_identity.py."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -12,9 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isotropy.errors import IsotropyError
-from tests.conftest import Workflow, copy_checkout, digests
-from tests.workflow.conftest import PlannedJobs
+from tests.conftest import Workflow, digests
+from tests.workflow.conftest import PlannedJobs, configured
 from tests.workflow.study import made_from, stems_made_by
 
 # Numbers of jobs in the smoke study and the full-scale study, counted by hand.
@@ -26,30 +24,14 @@ MODELS = {"smoke": 4 + 2, "paper": 3 * 9 * (5 * 7 + 2) * 5 + 2 * 2 * 5}
 FIGURES = 40
 
 
-@pytest.fixture
-def clone(smoke: Workflow, session_folder: Path) -> Workflow:
-    """A fresh clone with the results of the finished study; time stamps kept, as `cp -a` does."""
-    clone = Workflow(copy_checkout(session_folder / "clone"))
-    shutil.copytree(smoke.folder / "results", clone.folder / "results")
-    return clone
-
-
-def test_results_copied_into_a_fresh_clone_rerun_nothing(smoke: Workflow, clone: Workflow) -> None:
-    """Snakemake's metadata is copied as well: a finished study has nothing to do."""
-    shutil.copytree(smoke.folder / ".snakemake", clone.folder / ".snakemake")
-    assert clone.planned() == {}
-
-
 def test_swapping_two_configuration_values_reruns_their_jobs(smoke_copy: Workflow) -> None:
     """The same set of numbers under other names is another spec. GLUE setups have their own values
     and do not rerun."""
     configfile = smoke_copy.folder / "config/smoke.yaml"
     config = yaml.safe_load(configfile.read_text())
     paper = config["mickus2024"]
-    paper["updates"], paper["measure"] = (
-        paper["measure"]["sample_size"],
-        {"sample_size": paper["updates"]},
-    )
+    updates, measure = paper["updates"], paper["measure"]
+    paper |= {"updates": measure["sample_size"], "measure": {"sample_size": updates}}
     configfile.write_text(yaml.safe_dump(config))
     swapped = {
         stem
@@ -61,28 +43,32 @@ def test_swapping_two_configuration_values_reruns_their_jobs(smoke_copy: Workflo
 
 
 def test_keeping_a_model_of_a_finished_study_reruns_its_job(smoke_copy: Workflow) -> None:
-    """Its score is there, its folder is not: the job runs again, by the rule that keeps the model,
-    and what is made from the score."""
+    """By the rule that keeps the model; what is made from its score runs again, too."""
     run = "polarity--all-MiniLM-L6-v2--istar_lambda1_zeta0_2"
     (smoke_copy.folder / "keep.yaml").write_text(f"rudman2024: {{keep_models: [{run}]}}\n")
     keep = Workflow(smoke_copy.folder, [*smoke_copy.configfiles, "keep.yaml"])
     planned = keep.planned()
     stems = {stem for stem in planned if stem.startswith(f"finetune/rudman2024/{run}/")}
-    assert {stem: planned[stem] for stem in stems} == dict.fromkeys(
-        stems, "finetune_and_keep_model"
-    )
-    assert stems
+    assert {planned[stem] for stem in stems} == {"finetune_and_keep_model"}
     assert planned.keys() == made_from(smoke_copy.folder, stems)
 
 
 @pytest.mark.parametrize("study", ["smoke", "paper"])
-def test_planned_jobs_are_as_counted_by_hand(fresh: PlannedJobs, project: Path, study: str) -> None:
-    """Each result is planned once, as in `isotropy plan`."""
-    rules = [job.rule for job in fresh(study)]
-    assert rules.count("optimize_embeddings") == TRAJECTORIES[study]
-    assert rules.count("finetune_model") == MODELS[study]
-    assert sum(rule.startswith("draw_figures") for rule in rules) == FIGURES
-    plan = Workflow(project, [f"config/{study}.yaml"]).plan()
+def test_planned_jobs_are_as_counted_by_hand(project: Path, study: str) -> None:
+    stems = Workflow(project, [f"config/{study}.yaml"]).plan().stems()
+    assert len(set(stems)) == len(stems)
+    stages = [stem.partition("/")[0] for stem in stems]
+    assert stages.count("optimize") == TRAJECTORIES[study]
+    assert stages.count("finetune") == MODELS[study]
+    assert stages.count("figures") == FIGURES
+
+
+@pytest.mark.parametrize("study", ["smoke", "few-seeds"])
+def test_snakemake_makes_each_planned_result_once(
+    fresh: PlannedJobs, tmp_path: Path, study: str
+) -> None:
+    """Also of the full-scale study, whose fine-tuned models have one seed here."""
+    plan = configured(tmp_path / "checkout", study).plan()
     assert sorted(job.stem for job in fresh(study)) == sorted(plan.stems())
 
 
@@ -96,9 +82,8 @@ def test_shards_do_not_change_token_vectors(smoke_copy: Workflow) -> None:
     three.done("--", "results/embed/brown/tokens/all-MiniLM-L6-v2")
     assert digests(smoke_copy.folder) == before
     remaining_files = [path.name for path in (folder / "shards").rglob("*") if path.is_file()]
-    assert sorted(remaining_files) == [
-        f"{k}-of-3.record.json" for k in (1, 2, 3)
-    ]  # records of the shards, for the audit
+    # Records of the shards, for the audit
+    assert sorted(remaining_files) == [f"{k}-of-3.record.json" for k in (1, 2, 3)]
     record = json.loads((folder / "tokens/all-MiniLM-L6-v2.record.json").read_text())
     assert record["measurements"]["shards"] == 3
     assert not [path for path in record["input_names"] if "shard" in path]
@@ -113,7 +98,7 @@ def test_shards_do_not_change_token_vectors(smoke_copy: Workflow) -> None:
 
 
 def test_jobs_fail_without_the_requested_gpu(smoke_copy: Workflow) -> None:
-    """`device: cuda` on a machine without a GPU: a one-line error per job, and no outputs."""
+    """A one-line error per job, and no outputs."""
     import torch
 
     if torch.cuda.is_available():
@@ -127,7 +112,7 @@ def test_jobs_fail_without_the_requested_gpu(smoke_copy: Workflow) -> None:
     targets = [f"results/{name}" for name in names]
     result = smoke_copy.run("--config", "compute={device: cuda}", "--", *targets)
     assert result.returncode != 0
-    error = "error: device: cuda was asked for, but torch sees no GPU on "
+    error = "error: device: cuda"
     assert result.stdout.count(error) >= len(targets), result.stdout
     for target in targets:
         log = smoke_copy.folder / "results/logs" / Path(target).relative_to("results")
@@ -136,20 +121,12 @@ def test_jobs_fail_without_the_requested_gpu(smoke_copy: Workflow) -> None:
 
 
 def test_configuration_errors_end_the_run_before_the_first_job(checkout: Workflow) -> None:
-    """An unknown key, text for a number, a misspelt source: one error message without traceback."""
-    configfile = checkout.folder / "config/smoke.yaml"
-    mistakes = [
-        ({"mickus2024": {"updatse": 3}}, "mickus2024.updatse: unknown key; did you mean 'updates'"),
-        ({"mickus2024": {"learning_rate": "0.1"}}, "valid number, got '0.1'"),
-        ({"datasets": {"polarity": {"source": "polarty"}}}, "did you mean 'polarity'"),
-    ]
-    for change, message in mistakes:
-        configfile.write_text(yaml.safe_dump(change))
-        with pytest.raises(IsotropyError, match=re.escape(message)):
-            checkout.plan()
+    """An unknown key: one error message without traceback."""
+    mistake = {"mickus2024": {"updatse": 3}}
+    (checkout.folder / "config/smoke.yaml").write_text(yaml.safe_dump(mistake))
     result = checkout.run("--dry-run")
     assert result.returncode != 0
-    assert mistakes[-1][1] in result.stdout, result.stdout
+    assert "did you mean 'updates'" in result.stdout, result.stdout
     assert "Traceback" not in result.stdout
     assert not (checkout.folder / "results").exists()
 

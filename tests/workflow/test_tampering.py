@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from replication.provenance.audit import GOOD, verify_all
 from replication.provenance.format import LEDGER
 from tests.conftest import Workflow
@@ -16,18 +14,14 @@ TABLES = {".parquet", ".csv", ".md", ".json", ".safetensors"}
 KINDS = TABLES | {".png", ".pdf", ".svg", ".txt", ".html", ".js"}
 
 
-def test_audit_finds_every_random_alteration(
-    smoke_whole_copy: Workflow, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_audit_finds_every_random_alteration(smoke_copy: Workflow) -> None:
     """After each of many random alterations, or swaps of two files, a finding names the right
     file."""
-    assert {f.state for f in verify_all(smoke_whole_copy.folder)} <= GOOD
-    assert set(Study(smoke_whole_copy.folder).kinds()) == KINDS | {"source"}
-    counts, missed = campaign(smoke_whole_copy.folder, N_ALTERATIONS, seed=20)
+    assert {f.state for f in verify_all(smoke_copy.folder)} <= GOOD
+    assert set(Study(smoke_copy.folder).kinds()) == KINDS | {"source"}
+    counts, missed = campaign(smoke_copy.folder, N_ALTERATIONS, seed=20)
     assert missed == []
-    shown = ", ".join(f"{n} {alteration}" for alteration, n in sorted(counts.items()))
-    with capsys.disabled():
-        print(f"\n{counts.total()} alterations, all found: {shown}")
+    assert counts.total() >= N_ALTERATIONS
 
 
 def test_audit_finds_lost_ledger_lines_stray_files_and_lost_results(smoke_copy: Workflow) -> None:
