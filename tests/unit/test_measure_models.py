@@ -19,7 +19,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast, XLNetModel
 
 from isotropy.errors import IsotropyError
-from isotropy.measurement.run import Request, Result, run
+from isotropy.measurement.run import Measurement, Request, run
 from isotropy.metrics import isoscore, self_similarity, type_cosines
 from isotropy.models.hidden_states import read_layout
 from replication.sources.own.models import entry_from_folder
@@ -230,7 +230,7 @@ def hub(model: Path, tmp_path: Path) -> Iterator[Hub]:
         yield server
 
 
-def measured(name: str, folder: Path, **options: object) -> Result:
+def measured(name: str, folder: Path, **options: object) -> Measurement:
     (folder / "t.txt").write_text("\n".join(TEXTS))
     work = folder / f"work{len(list(folder.iterdir()))}"
     work.mkdir()

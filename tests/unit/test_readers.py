@@ -224,7 +224,9 @@ def test_rows_without_valid_texts_are_rejected(tmp_path: Path, line: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "data", [gzip.compress(b"9 9\n" + b"x" * 10**6), gzip.compress(b"2 2\na " + bytes(8))[:20]]
+    "data",
+    [gzip.compress(b"9 9\n" + b"x" * 10**6), gzip.compress(b"2 2\na " + bytes(8))[:20]],
+    ids=["too short a vector", "truncated"],
 )
 def test_damaged_compressed_vectors_are_rejected(data: bytes, tmp_path: Path) -> None:
     """A word without an end, and a truncated file."""
