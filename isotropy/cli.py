@@ -63,7 +63,7 @@ def main(version: Version = False) -> None:
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
+def error_in_one_line() -> Iterator[None]:
     """Print the message of an error, and exit with code 2."""
     try:
         yield
@@ -206,7 +206,7 @@ def measure(
     model is run.
     """
     arguments = dict(locals())
-    with one_sentence(), _temporary_folder() as work:
+    with error_in_one_line(), _temporary_folder() as work:
         from isotropy.measurement import output
         from isotropy.measurement.run import Request, print_metrics, run
 

@@ -25,8 +25,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from isotropy.metrics.matmul import (
     gram,
-    one_blas_thread,
     scatter,
+    single_blas_thread,
     two_openmp_threads,
     with_fixed_signs,
     worker_threads,
@@ -361,13 +361,13 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
             points = self._scaled(X).astype(dtype, copy=False)
             # k-means limits BLAS itself, but without the lock that concurrent calls need
             is_kmeans = isinstance(self._model, KMeans)
-            with one_blas_thread() if is_kmeans else nullcontext():
+            with single_blas_thread() if is_kmeans else nullcontext():
                 labels: np.ndarray = self._model.predict(points)
             return labels
         if not isinstance(self._model, GaussianMixture):
             centers = self.centers_ if self._scale == 1 else self.centers_ / self._scale
             points = self._scaled(X)
-            with one_blas_thread():  # scikit-learn limits it too, without a lock
+            with single_blas_thread():  # scikit-learn limits it too, without a lock
                 nearest: np.ndarray = pairwise_distances_argmin(points, centers.astype(X.dtype))
             return nearest
         remaining_model = copy(self._model)
@@ -399,7 +399,7 @@ def _for_each_cluster(
     non_empty = [c for c in range(n_clusters) if len(rows[c])]
     # Products and means of different clusters run in parallel. Decompositions do not, since SciPy's
     # solver holds the GIL; they gain little from more threads.
-    with one_blas_thread(), worker_threads() as pool:
+    with single_blas_thread(), worker_threads() as pool:
         list(pool.map(lambda c: work(c, rows[c]), non_empty))
 
 

@@ -211,8 +211,8 @@ def type_cosines(
     repeated = k > 1
     with np.errstate(divide="ignore", invalid="ignore"):  # NaN where a score is not defined
         within = (squares - np.bincount(groups, nonzero)) / (k * (k - 1.0))
-        own = np.bincount(group_clusters, squares / k**2)
-        inter = ((centres**2).sum(axis=1) - own) / (n_groups * (n_groups - 1.0))
+        squared_means = np.bincount(group_clusters, squares / k**2)
+        inter = ((centres**2).sum(axis=1) - squared_means) / (n_groups * (n_groups - 1.0))
         total = np.bincount(group_clusters[repeated], within[repeated], len(n_groups))
         intra = total / np.bincount(group_clusters[repeated], minlength=len(n_groups))
     weights = np.bincount(cluster_codes) if weighted else np.ones(len(n_groups))

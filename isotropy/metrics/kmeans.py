@@ -231,8 +231,8 @@ def _move_points(
     clusters, and update `before`; return how many changed.
     """
     moved = np.flatnonzero(before != after)
-    known = moved[before[moved] >= 0]
-    for rows, labels, sign in ((moved, after, 1), (known, before, -1)):
+    labelled = moved[before[moved] >= 0]
+    for rows, labels, sign in ((moved, after, 1), (labelled, before, -1)):
         clusters, points = torch.from_numpy(labels[rows]), torch.from_numpy(X[rows]).double()
         torch.from_numpy(sums).index_add_(0, clusters, points, alpha=sign)
         sizes += sign * np.bincount(labels[rows], minlength=len(sizes))

@@ -175,7 +175,7 @@ def two_openmp_threads() -> Iterator[None]:
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def single_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread in a context, for work in a pool of threads."""
     with _THREAD_LIMIT_LOCK, _thread_libraries().limit(limits=1, user_api="blas"):
         yield

@@ -259,12 +259,12 @@ def _read_names(file: Input) -> tuple[str, list[str], bool]:
 
 def _separator(file: Input, rows: dict[str, list[list[str]]]) -> str:
     """The separator that the suffix .tsv says, or the only one that splits the first line."""
-    found = [s for s in SEPARATORS if rows[s] and len(rows[s][0]) > 1]
-    if format_suffix(Path(file.title)) == ".tsv" and "\t" in found:
+    candidates = [s for s in SEPARATORS if rows[s] and len(rows[s][0]) > 1]
+    if format_suffix(Path(file.title)) == ".tsv" and "\t" in candidates:
         return "\t"
-    if len(found) == 1:
-        return found[0]
-    got = "more than one of them in line 1" if found else "one column"
+    if len(candidates) == 1:
+        return candidates[0]
+    got = "more than one of them in line 1" if candidates else "one column"
     raise IsotropyError(
         f"{file.title}: expected fields between commas, semicolons or tabs, got {got}: name what "
         "stands between them with --separator"

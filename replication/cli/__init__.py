@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isotropy.cli import app, one_sentence
+from isotropy.cli import app, error_in_one_line
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
 from replication.cli.audit import app as audit_app
@@ -58,7 +58,7 @@ def plan(
 
     console = Console(highlight=False)
     checkout = find_project(project, Path())
-    with one_sentence():
+    with error_in_one_line():
         speeds = read_rates(rates or checkout / "config/rates.yaml")
         scale = {}
         if measured:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from isotropy.cli import console, one_sentence, print_line
+from isotropy.cli import console, error_in_one_line, print_line
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
 from replication.cli.common import Root, find_project, refuse, study_plan
@@ -71,7 +71,7 @@ def verify(
     from replication.provenance import audit
 
     incomplete: list[str] = []
-    with one_sentence():
+    with error_in_one_line():
         checkout = None if digests_only else _checkout(project, root, configfile, incomplete)
         if everything:
             findings = audit.verify_all(root, checkout, threads)
@@ -134,7 +134,7 @@ def trace(
     from replication.provenance import trace as tracing
 
     path, mark, query = address.partition("#")
-    with one_sentence():
+    with error_in_one_line():
         is_file = "/" in path or Path(path).is_file()  # else the id of a claim
         relative = _relative(Path(path), root).as_posix() if is_file else path
         lineage = tracing.trace(root, relative + mark + query)
@@ -156,7 +156,7 @@ def diff(
     """
     from replication.provenance.diff import diff as compare
 
-    with one_sentence():
+    with error_in_one_line():
         comparison = compare(first, second)
     for divergence in comparison.first:
         print_line(f"{divergence.name}: {'; '.join(divergence.causes)}")
@@ -199,7 +199,7 @@ def rerun(
     if not (checkout / "rules").is_dir():
         refuse(f"{checkout} is not a checkout: give --project")
     counts: Counter[str] = Counter()
-    with one_sentence():
+    with error_in_one_line():
         names = choose(root, [_relative(p, root) for p in paths], sample, seed)
         try:
             expected = study_plan(checkout, root, None)
@@ -272,7 +272,7 @@ def export(
     from replication.provenance.bundle import export as write
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
-    with one_sentence():
+    with error_in_one_line():
         n_files, n_bytes, head = write(
             root, find_project(project, root), bundle, with_data=with_data
         )
@@ -326,7 +326,7 @@ def report(
     from replication.report.share import report_text
 
     is_html = output is not None and output.suffix in (".html", ".htm")
-    with one_sentence():
+    with error_in_one_line():
         folder = Path() if output is None else output.parent
         text = report_text(root, paper, kind or ("html" if is_html else "md"), folder)
         if output is not None:
@@ -346,6 +346,6 @@ def site(
     """
     from replication.report.share import export_site
 
-    with one_sentence():
+    with error_in_one_line():
         n_files = export_site(root, folder)
     print_line(f"{folder}: {n_files} files; open {folder / 'index.html'}", "green")

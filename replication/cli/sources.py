@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from isotropy.cli import one_sentence
+from isotropy.cli import error_in_one_line
 from isotropy.printable import escape_for_terminal
 
 app = typer.Typer(no_args_is_help=True, help="Add models and data of your own.")
@@ -42,7 +42,7 @@ def add(
     """Write an entry of the registry for a model or data of your own, with revision and digests,
     and print the lines of configuration that use it.
     """
-    with one_sentence():
+    with error_in_one_line():
         from replication.sources.own.add import AddRequest, add_source
 
         request = AddRequest(what, text or [], label, scores, file, pooling, name, licence, replace)

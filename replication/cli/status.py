@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from isotropy.cli import one_sentence
+from isotropy.cli import error_in_one_line
 from isotropy.files import RESULTS
 from isotropy.printable import escape_for_terminal
 from replication.cli.common import Root, find_project, study_costs
@@ -54,7 +54,7 @@ def status(
         raise typer.BadParameter("--watch does not go with --json")
     checkout = find_project(project, root)
     console = Console(highlight=False)
-    with one_sentence():
+    with error_in_one_line():
         if configfile is None and not (root / RESULTS / LEDGER).is_file():
             configfile = []
         rates = read_rates(checkout / "config/rates.yaml")

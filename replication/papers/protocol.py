@@ -54,7 +54,7 @@ class Choice:
             function from a spec to either; or UNKNOWN; or text, if there is no field.
         source: place where the authors state it.
         deviation: text for a result that does not follow the choice, with replacement fields
-            `{found}` and `{theirs}` (or others that the job fills in, see `PaperSpec.deviations`);
+            `{value}` and `{theirs}` (or others that the job fills in, see `PaperSpec.deviations`);
             or a function from a spec to the text. None: the choice is only listed on the page.
         where: predicate of the specs that the choice applies to; None: all.
         accepts: predicate of the specs that follow the choice; None: those with the authors' value
@@ -82,7 +82,7 @@ class Choice:
         """Return whether the choice applies to a result."""
         return self.where is None or self.where(spec)
 
-    def found(self, spec: PaperSpec) -> Any:
+    def value_in(self, spec: PaperSpec) -> Any:
         """Return the value that a result has: that of the field, or a tuple for several fields."""
         values = tuple(reduce(getattr, path.split("."), spec) for path in self.fields)
         return values[0] if len(values) == 1 else values
@@ -98,9 +98,9 @@ class Choice:
             return False
         if self.accepts is not None:
             return self.accepts(spec)
-        found = self.found(spec)
+        value = self.value_in(spec)
         has_alternatives = isinstance(theirs, tuple) and len(self.fields) == 1
-        return not self.fields or found == theirs or (has_alternatives and found in theirs)
+        return not self.fields or value == theirs or (has_alternatives and value in theirs)
 
     def deviation_in(self, spec: PaperSpec) -> str | None:
         """Describe how a result deviates from the choice; None if it follows it."""
@@ -110,8 +110,8 @@ class Choice:
             return self.deviation(spec)
         if "{n" in self.deviation:  # the job fills it in
             return self.deviation
-        found, theirs = self.found(spec) if self.fields else None, self.expected(spec)
-        return self.deviation.format(found=found, theirs=theirs)
+        value, theirs = self.value_in(spec) if self.fields else None, self.expected(spec)
+        return self.deviation.format(value=value, theirs=theirs)
 
 
 @dataclass(frozen=True)
@@ -258,14 +258,16 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
     if not applicable:
         return None
     paper_values = _distinct(choice.expected(spec) for spec in applicable)
-    found = _distinct(choice.found(spec) for spec in applicable) if choice.fields else paper_values
+    studied = (
+        _distinct(choice.value_in(spec) for spec in applicable) if choice.fields else paper_values
+    )
     if choice.counted:
-        found = _distinct(_counts(choice.fields[0], applicable))
+        studied = _distinct(_counts(choice.fields[0], applicable))
     unknown = all(value is UNKNOWN for value in paper_values)
     if choice.covers:
-        follows = set(paper_values[0]) <= set(found)
+        follows = set(paper_values[0]) <= set(studied)
     elif choice.counted:
-        follows = found == paper_values
+        follows = studied == paper_values
     else:
         follows = not choice.never_followed and all(map(choice.met, applicable))
     state: State = "unknown" if unknown else "followed" if follows else "not followed"
@@ -276,7 +278,7 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
         else shown(
             paper_values[0] if len(paper_values) == 1 else sorted(paper_values, key=_sort_key)
         ),
-        study=shown(found[0] if len(found) == 1 else sorted(found, key=_sort_key)),
+        study=shown(studied[0] if len(studied) == 1 else sorted(studied, key=_sort_key)),
         source=choice.source,
         state=state,
     )

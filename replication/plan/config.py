@@ -83,7 +83,7 @@ def load_study(raw: dict[str, Any], root: Path, *, require_mirror: bool = True) 
     if is_nested_deeper(raw):
         raise IsotropyError(f"config: nested too deeply, more than {MAX_LEVELS} levels")
     default = root / "config.yaml"
-    raw = _in_order(raw, _read(default, FastLoader) if default.is_file() else {})
+    raw = _reorder(raw, _read(default, FastLoader) if default.is_file() else {})
     try:
         config: Settings = Config.model_validate(raw)
     except ValidationError as error:
@@ -105,7 +105,7 @@ def load_study(raw: dict[str, Any], root: Path, *, require_mirror: bool = True) 
     return study
 
 
-def _in_order(raw: Any, reference: Any) -> Any:
+def _reorder(raw: Any, reference: Any) -> Any:
     """Sort keys as config.yaml has them, others after them. Snakemake begins with the keys of
     `--configfile`, a workflow that uses this one as a module with those of config.yaml: rows of
     tables would be in another order.
@@ -116,7 +116,7 @@ def _in_order(raw: Any, reference: Any) -> Any:
         *(key for key in reference if key in raw),
         *(key for key in raw if key not in reference),
     ]
-    return {key: _in_order(raw[key], reference.get(key)) for key in keys}
+    return {key: _reorder(raw[key], reference.get(key)) for key in keys}
 
 
 def _extend(config: Settings, extension: Extension, registry: Registry) -> Settings:

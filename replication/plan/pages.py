@@ -69,8 +69,8 @@ def site_spec(plan: Plan, path: list[str]) -> Spec | None:
                 study=study,
                 papers=entries,
                 paper=key,
-                figures=list(_of(key, figures).values()),
-                tables=list(_of(key, tables).values()),
+                figures=list(_select(key, figures).values()),
+                tables=list(_select(key, tables).values()),
                 protocol=_protocol(plan, key),
                 decisions=_sections(plan.project, key, FROM_DOCS),
             )
@@ -120,23 +120,23 @@ def site_inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
         case ["site", key] if key in KEYS:
             return {
                 **claims,
-                "figures": [figure_file(name) for name in _of(key, figures)],
-                "notes": [note_file(name) for name in _of(key, figures)],
-                "tables": [table_file(name) for name in _of(key, tables)],
+                "figures": [figure_file(name) for name in _select(key, figures)],
+                "notes": [note_file(name) for name in _select(key, figures)],
+                "tables": [table_file(name) for name in _select(key, tables)],
             }
         case ["site", name] if name.removesuffix(REPORT) in KEYS:
             return {**claims, **run, **lineage}
     return None
 
 
-def _of(key: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+def _select(key: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
     """Entries of a paper."""
     return {name: entry for name, entry in entries.items() if name.split("/")[0] == key}
 
 
 def _entry(paper: Paper, figures: Figures) -> Publication:
     """A paper, with the figure that says most: the first where the study lacks that."""
-    drawn = _of(paper.key, figures)
+    drawn = _select(paper.key, figures)
     lead = paper.lead if paper.lead in drawn else next(iter(drawn), None)
     caption = drawn[lead].caption if lead else ""
     return Publication.collect(paper, lead=lead, lead_caption=caption)

@@ -218,16 +218,16 @@ class Plan:
 
     def stems(self, wanted: str = "index") -> list[str]:
         """All that a result is made from, itself included: inputs before what reads them."""
-        found: dict[str, None] = {}
+        stems: dict[str, None] = {}
         waiting = [(wanted, False)]
         while waiting:
             stem, ready = waiting.pop()
             if ready:
-                found[stem] = None
-            elif stem not in found:
+                stems[stem] = None
+            elif stem not in stems:
                 waiting.append((stem, True))
                 waiting += [(needed, False) for needed in self._needed(stem)]
-        return list(found)
+        return list(stems)
 
     def _needed(self, stem: str) -> Iterator[str]:
         """Results that a result reads, shards of token vectors included."""

@@ -53,17 +53,17 @@ def _title(name: str) -> str:
 
 
 def _section(name: str, model: dict[str, Any]) -> str:
-    lines = [f"## {_title(name)}", "", _in_one_line(model["description"]), ""]
+    lines = [f"## {_title(name)}", "", _join_lines(model["description"]), ""]
     for field, schema in model["properties"].items():
         value = _value(schema)
         given = f" ({value})" if value else ""
         lines.append(
-            f"- `{field}`{given}: {_in_one_line(schema.get('description', ''))}".rstrip(": ")
+            f"- `{field}`{given}: {_join_lines(schema.get('description', ''))}".rstrip(": ")
         )
     return "\n".join([*lines, ""])
 
 
-def _in_one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -345,8 +345,8 @@ class _Audit:
 
     def _note(self, path: str, state: State, detail: str = "") -> None:
         """Record a finding, unless a more severe one is known for the file."""
-        known = self._findings.get(path)
-        if known is None or STATES.index(known.state) < STATES.index(state):
+        noted = self._findings.get(path)
+        if noted is None or STATES.index(noted.state) < STATES.index(state):
             self._findings[path] = Finding(path, state, detail)
 
 

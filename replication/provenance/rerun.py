@@ -207,17 +207,17 @@ def _judge(root: Path, record: Record, new_record: Record, folder: Path) -> Outc
     if not changed:
         plural = "s" if len(after) != 1 else ""
         return Outcome("", "reproduced", f"bitwise, {len(after)} file{plural}")
-    found = {
+    differences = {
         f"{Path(path).name}, {name}": value
         for path in changed
         for name, value in (largest_differences(root / path, folder / path) or {"": inf}).items()
     }
-    worst = max(found, key=lambda name: found[name])
-    worst_text = f"; largest relative deviation {found[worst]:.2g}, in {worst}"
-    agrees = before.keys() == after.keys() and found[worst] <= TOLERANCE
+    worst = max(differences, key=lambda name: differences[name])
+    worst_text = f"; largest relative deviation {differences[worst]:.2g}, in {worst}"
+    agrees = before.keys() == after.keys() and differences[worst] <= TOLERANCE
     if record.determinism == "tolerance" and agrees:
         return Outcome("", "reproduced", f"within tolerance{worst_text}")
-    worst_text = worst_text if isfinite(found[worst]) else ""
+    worst_text = worst_text if isfinite(differences[worst]) else ""
     reasons = ""
     for reason, old, new in (
         ("code differs", record.code.files, new_record.code.files),

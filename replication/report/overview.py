@@ -42,7 +42,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "cards": [
             {
                 "paper": paper,
-                **_found(paper, verdicts, of_papers, names),
+                **_answer(paper, verdicts, of_papers, names),
                 **_picture(pictures.get(paper.key), folder),
             }
             for paper in spec.papers
@@ -58,7 +58,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     }
 
 
-def _found(
+def _answer(
     paper: Publication, verdicts: pd.DataFrame, of_papers: pd.DataFrame, names: Mapping[str, str]
 ) -> dict[str, Any]:
     """The outcome of a paper: of its main statement, and counts of all its statements."""

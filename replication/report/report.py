@@ -37,11 +37,11 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     run, lineage = (read_json(inputs(name)[0]) for name in ("run", "lineage"))
     rows = verdicts[verdicts["paper"] == paper.key]
     up = os.path.relpath(RESULTS, folder) + "/"
-    found = answer(paper, verdicts)
+    summary = answer(paper, verdicts)
     parts = [
         _scope(spec, paper, rows),
         _methods(spec, rows, lineage["sources"]),
-        _outcome(paper, rows, found, up),
+        _outcome(paper, rows, summary, up),
         _from_docs(spec.decisions),
         _compute(paper, run, lineage["jobs"], up),
         _records(spec, paper, run, up),
@@ -50,7 +50,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     return {
         "paper": paper,
-        "answer": found,
+        "answer": summary,
         "markdown": text,
         "html": Markup(html),  # noqa: S704 - markdown-it escapes what is not Markdown
     }
@@ -86,7 +86,7 @@ def _methods(spec: PageSpec, rows: pd.DataFrame, fetched: list[dict[str, Any]]) 
     return f"{text} Choices of the authors: {', '.join(states)}.{named}"
 
 
-def _outcome(paper: Publication, rows: pd.DataFrame, found: str, up: str) -> str:
+def _outcome(paper: Publication, rows: pd.DataFrame, summary: str, up: str) -> str:
     """The main statement in a sentence, a line for each statement of the paper with a number, and
     counts of our own controls.
     """
@@ -94,8 +94,8 @@ def _outcome(paper: Publication, rows: pd.DataFrame, found: str, up: str) -> str
     ours = heads["ours"].fillna(False).astype(bool)
     counts = count_text(outcomes(heads[~ours]))
     lines = [
-        f"## What was found\n\n**{_text(found)}** Statements of the paper: {counts}. Verdicts are "
-        "on stand-ins where not marked as original.",
+        f"## What was found\n\n**{_text(summary)}** Statements of the paper: {counts}. Verdicts "
+        "are on stand-ins where not marked as original.",
         "| verdict | statement | paper, or to hold | here |\n| --- | --- | --- | --- |",
     ]
     shown = filter(has_number, select_by_origin(group_statements(rows), ours=False))

@@ -60,21 +60,21 @@ def report_text(root: Path, key: str, kind: Format, folder: Path) -> str:
 
 def _linked(start: Path) -> set[Path]:
     """A page and all files of the results that it leads to."""
-    found, waiting = set[Path](), [start]
+    linked, waiting = set[Path](), [start]
     while waiting:
         page = waiting.pop()
-        if page in found:
+        if page in linked:
             continue
         if not page.is_file():
             raise IsotropyError(f"{page} is missing: run the workflow first")
-        found.add(page)
+        linked.add(page)
         if page.suffix != ".html":
             continue
         for value in _LINK.findall(page.read_text("utf8")):
             path = Path(os.path.normpath(page.parent / unquote(html.unescape(value))))
             if path.is_relative_to(RESULTS) and path.is_file():
                 waiting.append(path)
-    return found
+    return linked
 
 
 def export_site(root: Path, folder: Path) -> int:

@@ -14,13 +14,13 @@ CODE = "code: analysis.py"
 DEFAULT = "scikit-learn's default of the time"
 
 LID = (
-    Choice("neighbours", ("lid.k",), 100, CODE, "{found} neighbours, the authors have {theirs}"),
+    Choice("neighbours", ("lid.k",), 100, CODE, "{value} neighbours, the authors have {theirs}"),
     Choice(
         "points of the local dimension",
         ("lid.n_queries",),
         None,
         f"{CODE}: all; {ENOUGH:,} are enough",
-        "local dimension at {found} points only",
+        "local dimension at {value} points only",
         accepts=lambda s: s.lid.n_queries is None or s.lid.n_queries >= ENOUGH,
     ),
 )
@@ -31,7 +31,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("model",),
             ("bert-base-uncased", "distilbert-base-uncased", "openai-gpt", "gpt2", "elmo"),
             "section 2",
-            "{found} is not among the paper's models",
+            "{value} is not among the paper's models",
             covers=True,
         ),
         Choice(
@@ -39,7 +39,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("source",),
             ("wikitext-2", "ptb"),
             "section 2, slides",
-            "{found} is not among the paper's corpora",
+            "{value} is not among the paper's corpora",
             covers=True,
         ),
         Choice(
@@ -75,7 +75,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("clustering.n_init",),
             10,
             DEFAULT,
-            "k-means starts {found} times, the authors' {theirs} times",
+            "k-means starts {value} times, the authors' {theirs} times",
         ),
         Choice(
             "components before k-means",
@@ -98,7 +98,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("vectors",),
             ("glove-twitter-100d", "glove-840b-300d", "word2vec-googlenews"),
             "table 3: from their sizes",
-            "{found} are not among the paper's vectors",
+            "{value} are not among the paper's vectors",
             covers=True,
         ),
         *LID,

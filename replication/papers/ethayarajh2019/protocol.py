@@ -25,7 +25,7 @@ def _sentences(topic: str = "") -> tuple[Choice, ...]:
             ("model",),
             (*UNITS, "elmo"),
             "section 3.1",
-            "{found} is not among the paper's models",
+            "{value} is not among the paper's models",
             covers=True,
         ),
         Choice(
@@ -41,7 +41,7 @@ def _sentences(topic: str = "") -> tuple[Choice, ...]:
             ("min_contexts",),
             5,
             "section 3.2",
-            "words in {found} sentences, the authors' in {theirs}",
+            "words in {value} sentences, the authors' in {theirs}",
         ),
     )
 

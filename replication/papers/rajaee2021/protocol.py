@@ -65,7 +65,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("embedding",),
             tuple(AUTHORS),
             "section 4",
-            "{found} is not among the paper's models",
+            "{value} is not among the paper's models",
             covers=True,
         ),
         Choice(
@@ -73,7 +73,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("dataset",),
             SETS,
             "tables 2 and 6, slides",
-            "{found} is not among the paper's data sets",
+            "{value} is not among the paper's data sets",
             accepts=lambda s: s.dataset.removesuffix("-quoted") in SETS,
             covers=True,
         ),
@@ -90,7 +90,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("layer",),
             (LAST,),
             "section 4",
-            f"layer {{found}}, the paper has the last of its models, {LAST}",
+            f"layer {{value}}, the paper has the last of its models, {LAST}",
             lambda s: _is_processed(s) and s.layer is not None,  # static vectors have none
             covers=True,
         ),
@@ -125,7 +125,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("embedding",),
             ("bert-base-uncased",),
             "table 3",
-            "{found} is not among the paper's models",
+            "{value} is not among the paper's models",
             covers=True,
         ),
         Choice(
@@ -133,7 +133,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("task",),
             ("sst2", "rte", "cola", "mrpc", "wic", "boolq"),
             "table 3",
-            "{found} is not among the paper's tasks",
+            "{value} is not among the paper's tasks",
             covers=True,
         ),
         Choice(
@@ -141,7 +141,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("layer",),
             (LAST,),
             "section 4",
-            "layer {found}, the paper has the last of BERT, {theirs[0]}",
+            "layer {value}, the paper has the last of BERT, {theirs[0]}",
             covers=True,
         ),
         Choice(
@@ -166,7 +166,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             f"{NOTEBOOK}, or an e-mail to Dzubur (2022)",
             "learning rate {found:g}, the authors' are {theirs[0]:g} and {theirs[1]:g}",
         ),
-        Choice("classification: precision", ("dtype",), "float32", NOTEBOOK, "computed in {found}"),
+        Choice("classification: precision", ("dtype",), "float32", NOTEBOOK, "computed in {value}"),
         _kmeans("classification: k-means"),
         Choice("classification: items", ("n_train",), None, "table 3: all", SAMPLED),
         Choice("classification: seeds", ("seeds",), UNKNOWN, "not seeded"),
@@ -178,7 +178,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("model",),
             ("bert-base-uncased",),
             "slides",
-            "fine-tuned is {found}, which is not among the paper's encoders",
+            "fine-tuned is {value}, which is not among the paper's encoders",
             covers=True,
         ),
         Choice(
@@ -186,7 +186,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("task",),
             ("rte", "wic"),
             "slides",
-            "{found} is not among the paper's tasks",
+            "{value} is not among the paper's tasks",
             covers=True,
         ),
         Choice("fine-tuning: items", ("training.n_train",), None, "slides: all", SAMPLED),
@@ -195,14 +195,14 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("training.epochs",),
             2,
             "slides",
-            "epochs is {found}, the authors have {theirs}",
+            "epochs is {value}, the authors have {theirs}",
         ),
         Choice(
             "fine-tuning: methods",
             ("method.kind",),
             ("none", "cluster"),
             "slides",
-            "{found} is not among the paper's methods",
+            "{value} is not among the paper's methods",
             covers=True,
         ),
         *(
@@ -231,7 +231,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
         ),
         Choice("fine-tuning: seeds", ("seed",), UNKNOWN, SLIDES),
         Choice("fine-tuning: metric", ("metric",), "accuracy", "slides",
-               "measured by {found}, the authors' by {theirs}"),
+               "measured by {value}, the authors' by {theirs}"),
     ),
 }  # fmt: skip
 WITHOUT_INFLUENCE: Mapping[type[PaperSpec], Mapping[str, str]] = {

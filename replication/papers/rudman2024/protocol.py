@@ -37,7 +37,7 @@ def _training(
     topic: str, name: str, theirs: Any, where: Callable[[FinetuneSpec], bool] | None = None
 ) -> Choice:
     """A field of the training."""
-    text = f"{name} is {{found}}, the authors have {{theirs}}"
+    text = f"{name} is {{value}}, the authors have {{theirs}}"
     return Choice(topic, (f"training.{name}",), theirs, RUN_MODEL, text, where)
 
 
@@ -59,7 +59,7 @@ def _layers(kind: str, theirs: str) -> Choice:
         ("method.layers",),
         theirs,
         "code",
-        "the penalty sees {found} layers, the authors' {theirs}",
+        "the penalty sees {value} layers, the authors' {theirs}",
         _uses(kind),
     )
 
@@ -71,7 +71,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("model",),
             ("bert-base-cased", "distilbert-base-cased", "albert-base-v2"),
             "section 4",
-            "fine-tuned is {found}, which is not among the paper's encoders",
+            "fine-tuned is {value}, which is not among the paper's encoders",
             covers=True,
         ),
         Choice(
@@ -79,7 +79,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("task",),
             TASKS,
             "section 4",
-            "{found} is not among the paper's tasks",
+            "{value} is not among the paper's tasks",
             covers=True,
         ),
         Choice("split", (), "train, validation", "code: training_utils.py"),
@@ -107,7 +107,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("method.kind",),
             ("none", "istar", "cosreg"),
             "section 4",
-            "{found} is not among the paper's methods",
+            "{value} is not among the paper's methods",
             covers=True,
         ),
         Choice(
