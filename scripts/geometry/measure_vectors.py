@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from replication.geometry.layers import lid_by_type, lid_scores
+from replication.geometry.lid import lid_by_type, lid_scores
 from replication.geometry.spec import VectorsFacts, VectorsSpec
 from replication.job import Job
 from replication.parquet import write_parquet

@@ -24,16 +24,13 @@ from isotropy.metrics.isoscores import isoscore
 from isotropy.metrics.unbiased import isoscore_unbiased
 from replication.embed.layers import TOKENS, layer_file
 from replication.geometry.layers import (
-    POINTS_PER_TYPE,
-    _rank_within_type,
     count_clusters,
-    lid_by_type,
-    lid_scores,
     measure_layer,
     pictures,
     position_variance_share,
     principal_axes,
 )
+from replication.geometry.lid import POINTS_PER_TYPE, _rank_within_type, lid_by_type, lid_scores
 from replication.geometry.spec import Clustering, LayerSpec, Lid
 from replication.geometry.swiss_roll import roll
 from replication.geometry.token_types import (
