@@ -21,7 +21,6 @@ from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement
 
 MAX_ROWS_OF_FIT = 50_000
 """Rows that transforms are fitted on, at most."""
-DEFAULT_CLUSTERS = 10
 ERRORS = 2
 """Standard errors that a difference must exceed to be called one: about 95 %."""
 ROUNDING = 1e-5

@@ -71,24 +71,6 @@ def extract(archive: Path, members: dict[str, str], destination: Path) -> None:
             raise IsotropyError(f"{archive.name}: not a zip, wheel, tar or Debian package")
 
 
-def decompress(path: Path) -> bytes:
-    """Decompress a gzip file.
-
-    Raises:
-        IsotropyError: damaged file, or more bytes than MAX_RATIO allows.
-    """
-    try:
-        with gzip.open(path) as stream:
-            data = stream.read(_limit(path) + 1)
-    except _DAMAGED as error:
-        raise IsotropyError(
-            f"{path.name} cannot be unpacked ({error}): it is damaged or incomplete"
-        ) from error
-    if len(data) > _limit(path):
-        raise _too_large(path)
-    return data
-
-
 def unpack_gzip(path: Path, target: Path) -> None:
     """Decompress a gzip file into another file.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from isotropy.errors import IsotropyError
-from isotropy.read.archives import CHUNK, MIN_LIMIT, decompress, extract
+from isotropy.read.archives import CHUNK, MIN_LIMIT, extract, unpack_gzip
 from replication.sources import clients
 from tests.unit.reviews import FILES, zipped
 
@@ -138,5 +138,8 @@ def test_decompression_bombs_are_rejected(tmp_path: Path, kind: str) -> None:
         build_package(tmp_path / "root", archive)
     assert archive.stat().st_size < 2_000_000
     with pytest.raises(IsotropyError, match="more than 100,000,000"):
-        decompress(archive) if kind == "gz" else extract(archive, {"zeros": "zeros"}, target)
+        if kind == "gz":
+            unpack_gzip(archive, target / "zeros")
+        else:
+            extract(archive, {"zeros": "zeros"}, target)
     assert sum(p.stat().st_size for p in target.iterdir()) <= MIN_LIMIT + 2 * CHUNK
