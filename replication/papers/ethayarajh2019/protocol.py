@@ -69,7 +69,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("n_baseline",),
             1000,
             "section 3.4",
-            "{found:,} random words, the authors have {theirs:,}",
+            "{value:,} random words, the authors have {theirs:,}",
         ),
         Choice("draws of the baseline", ("n_draws",), UNKNOWN, "not stated"),
         Choice("seeds", ("seed",), UNKNOWN, "not stated"),

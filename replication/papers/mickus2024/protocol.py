@@ -62,7 +62,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("mean_norm",),
             None,
             "section 3.1: as they come",
-            "vectors scaled to mean norm {found:g}",
+            "vectors scaled to mean norm {value:g}",
             compared=lambda s: s.group == "section3" and s.base in (*SENTENCES, *WORDS),
         ),
         Choice(
@@ -78,7 +78,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("updates",),
             UPDATES,
             "section 3.1",
-            "{found:,} updates, not {theirs:,}",
+            "{value:,} updates, not {theirs:,}",
             where=_is_main,
         ),
         Choice(
@@ -86,7 +86,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("updates",),
             GLUE_UPDATES,
             "appendix A",
-            "{found:,} updates, not {theirs:,}",
+            "{value:,} updates, not {theirs:,}",
             where=_is_glue,
         ),
         Choice(
@@ -94,7 +94,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("learning_rate",),
             0.001,
             "section 3.1: PyTorch's",
-            "learning rate {found:g}, not {theirs:g}",
+            "learning rate {value:g}, not {theirs:g}",
         ),
         Choice(
             "loss",

@@ -164,7 +164,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("mlp.learning_rate",),
             (3e-5, 5e-3),
             f"{NOTEBOOK}, or an e-mail to Dzubur (2022)",
-            "learning rate {found:g}, the authors' are {theirs[0]:g} and {theirs[1]:g}",
+            "learning rate {value:g}, the authors' are {theirs[0]:g} and {theirs[1]:g}",
         ),
         Choice("classification: precision", ("dtype",), "float32", NOTEBOOK, "computed in {value}"),
         _kmeans("classification: k-means"),

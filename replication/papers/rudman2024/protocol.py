@@ -115,7 +115,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("method.strength",),
             LAMBDAS,
             "figure 5, poster",
-            "lambda is {found:g}, which is not among the authors'",
+            "lambda is {value:g}, which is not among the authors'",
             _uses("istar"),
             covers=True,
         ),
@@ -124,7 +124,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("method.zeta",),
             ZETAS,
             "quoted by others",
-            "zeta is {found:g}, which is not among the authors'",
+            "zeta is {value:g}, which is not among the authors'",
             _uses("istar"),
             covers=True,
         ),
@@ -133,7 +133,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("method.strength",),
             1,
             "quoted by others",
-            "lambda of CosReg is {found:g}, the authors have {theirs}",
+            "lambda of CosReg is {value:g}, the authors have {theirs}",
             _uses("cosreg"),
         ),
         Choice(
@@ -148,7 +148,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("measure.zeta",),
             0.75,
             "code: analysis.py",
-            "IsoScore* is measured with zeta {found:g}, the authors' analysis has {theirs}",
+            "IsoScore* is measured with zeta {value:g}, the authors' analysis has {theirs}",
         ),
         Choice(
             "tokens of the measurement's covariance", ("measure.tokens",), UNKNOWN, "not stated"
