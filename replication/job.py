@@ -54,8 +54,9 @@ from replication.provenance.identity import MARK, File, describe_files, record_i
 from replication.provenance.ledger import append_job
 from replication.provenance.lineage import Lineage
 from replication.provenance.record import Determinism, Environment, Record, producers
-from replication.resources import LOCK, POLL_SECONDS, limit_threads, lock_file
+from replication.resources import LOCK, POLL_SECONDS, lock_file
 from replication.spec import Spec, canonical_json, digest
+from replication.threads import limit_threads
 
 log = logging.getLogger("replication")
 

@@ -1,5 +1,4 @@
-"""What processes of a machine share: files, by locks, so that only one at a time writes; GPUs; and
-threads.
+"""What processes of a machine share: files, by locks, so that only one at a time writes; and GPUs.
 
 Locks are the system's own (`flock`, on Windows `LockFileEx`): a killed process holds none, and a
 file system without locks is an error rather than a lock file that somebody must remove.
@@ -8,14 +7,12 @@ file system without locks is an error rather than a lock file that somebody must
 from __future__ import annotations
 
 import os
-import sys
 import time
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
 from filelock import lock_descriptor
-from threadpoolctl import threadpool_limits
 
 from isotropy.errors import IsotropyError
 
@@ -74,20 +71,3 @@ def _visible_devices() -> list[str] | None:
         return None
     names = (name.strip() for name in visible.split(","))
     return list(takewhile(lambda name: name not in ("", "-1"), names))
-
-
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
-
-def limit_threads(threads: int) -> Any:
-    """Limit the threads of linear algebra libraries and of torch, also of libraries loaded later.
-
-    Returns:
-        An object that holds the limit: keep a reference to it for as long as the limit must last.
-    """
-    # For libraries loaded later, if Snakemake did not set these, as in `isotropy audit rerun`
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    limits = threadpool_limits(limits=threads)
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(threads)
-    return limits

@@ -15,7 +15,7 @@ from isotropy.scrub import scrub
 
 
 class Lineage(Protocol):
-    """What facts say of where a result comes from (`replication.provenance.record`)."""
+    """What facts say of where a result comes from (`replication.provenance.lineage`)."""
 
     status: Any
 

@@ -189,6 +189,8 @@ def require_supported(folder: Path, config: dict[str, Any]) -> None:
 
 
 NAME = "sdpa_with_given_mask"
+"""Attention of torch that does not read its mask: transformers drops one that hides nothing, and
+reads it from the device in every forward pass to find out, while a GPU is idle."""
 
 
 def avoid_reading_masks(model: Any) -> None:

@@ -1,4 +1,4 @@
-"""The commands `isotropy audit …`."""
+"""The commands `isotropy audit …`, `report` and `site`."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def values_script(name: str, figure: Figure) -> str:
     horizontal axis are a view.
     """
     points = _points(figure)
-    views = [rows for _, rows in points.groupby("x_label", sort=False)]
+    views = [rows for _, rows in points.groupby("x_label", sort=False)] if len(points) else []
     data = [_view(rows, MOST_POINTS // len(views), several=len(views) > 1) for rows in views]
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return f"(globalThis.{VARIABLE} ??= {{}})[{json.dumps(name)}] = {text};\n"
@@ -47,7 +47,11 @@ def _points(figure: Figure) -> pd.DataFrame:
         place = axes.get_subplotspec()
         row = [a for a in drawn if a.get_subplotspec().rowspan == place.rowspan]
         column = [a for a in drawn if a.get_subplotspec().colspan == place.colspan]
-        title = _first([axes, *column], lambda a: a.get_title("left")).partition("\n")[0]
+        title = (
+            _first([axes, *column], lambda a: a.get_title("left"))
+            .replace(",\n", ", ")
+            .partition("\n")[0]
+        )
         texts = {
             "y_label": _first([axes, *row], Axes.get_ylabel).rpartition("\n")[2],
             "x_label": _first([axes, *column], Axes.get_xlabel),
@@ -58,7 +62,7 @@ def _points(figure: Figure) -> pd.DataFrame:
             setup = points.get("setup", title)
             names = pd.Series([_tick_names(axes)] * len(points), points.index, dtype=object)
             parts.append(points.assign(**texts, setup=setup, names=names))
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
 def _tick_names(axes: Axes) -> list[str] | None:
@@ -94,7 +98,7 @@ def _view(points: pd.DataFrame, most: int, *, several: bool) -> dict[str, Any]:
         "by": by,
         "show": texts,
         "join": join,
-        "log_x": bool(first["log_x"]),
+        "log_x": bool(points["log_x"].all() and (points["x"] > 0).all()),
         "names": first["names"],
         "note": _note(len(shown), len(table)),
         "values": {name: _numbers(shown[name]) for name in (x, *charts)},
@@ -140,8 +144,9 @@ def _note(shown: int, n: int) -> str:
 
 
 def _numbers(column: pd.Series) -> list[Any]:
-    rounded = [float(f"{v:.{DIGITS}g}") if v % 1 else int(v) for v in column.fillna(0)]
-    return [v if known else None for v, known in zip(rounded, column.notna(), strict=True)]
+    finite = column.where(np.isfinite(column))
+    rounded = [float(f"{v:.{DIGITS}g}") if v % 1 else int(v) for v in finite.fillna(0)]
+    return [v if shown else None for v, shown in zip(rounded, finite.notna(), strict=True)]
 
 
 def _levels(column: pd.Series) -> dict[str, list[Any]]:

@@ -1,4 +1,8 @@
-"""Tokenized data sets of a task, and padded batches."""
+"""Tokenized data sets of a task, padded batches, and windows and answers as in SQuAD v1.1.
+
+Rajpurkar et al. (2016), doi:10.18653/v1/D16-1264. Stride, number of candidates and maximum
+length of answers are those of the I-STAR code (Rudman & Eickhoff 2024).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Loading of models with a task head, and the loss of a task."""
+"""Loading of models with a task head, the loss of a task, and the cluster-based method inside.
+
+The slides of Rajaee & Sheikhi do not say where the method is applied. Here it changes the input of
+the head: the first token of each item, after the last layer of the encoder, in training and in
+evaluation.
+"""
 
 from __future__ import annotations
 
@@ -148,12 +153,10 @@ def attach_clustering(model: Any, method: Method, seed: int) -> Any:
     removed, if the method does that.
 
     Returns:
-        The `replication.finetune.model.BatchClustering`; None for other methods.
+        The `BatchClustering`; None for other methods.
     """
     if method.kind != "cluster":
         return None
-    from replication.finetune.model import BatchClustering  # loads scikit-learn
-
     clustering = BatchClustering(method, seed)
     clustering.attach(model)
     return clustering

@@ -29,7 +29,7 @@ INFRASTRUCTURE = {
     "replication.job": "checks, locks, logs and records what a script does; what outputs contain"
     " of it (id, lineage) is made by modules that are part of the code identity",
     "isotropy.errors": "formats error messages: a job that ends with an error has no outputs",
-    "replication.resources": "locks, GPUs and threads, on which no byte depends",
+    "replication.resources": "waits or refuses, and counts GPUs: no byte depends on it",
     "replication.provenance.audit": "judges files; the summary of a run repeats its findings as of"
     " the time of the summary",
     "replication.provenance.graph": "finds records; the summary of a run repeats their content",

@@ -225,7 +225,7 @@ def test_temporary_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
 def test_thread_limit_applies_to_torch_loaded_later(project: Path) -> None:
     """Also without Snakemake; another number of threads would change last digits."""
     code = (
-        "from replication.resources import limit_threads\n"
+        "from replication.threads import limit_threads\n"
         "limits = limit_threads(1)\n"
         "import torch\n"
         "print(torch.get_num_threads())"

@@ -144,6 +144,8 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
         null, base = (_rows(rows, q).set_index("layer")["value"] for q in ("intra_null", BASELINE))
         text = "shuffled sentences, adjusted as published"
         axes.plot(null.index, null - base, ":", color=look(0).color, label=text)
+        shuffled = (null - base).reset_index().assign(setup=rows["setup"].iloc[0])
+        record(axes, shuffled, "layer", "value", text)
         axes.axhline(0, color=GREY, lw=0.8, ls=":")
     about = (
         "Mean cosine between the words of a sentence and their mean; adjusted: less the mean "
@@ -168,14 +170,14 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
     figure, drawn = grid(_main(measures), "setup", len(ESTIMATES), size=(2.3, 2.1))
     for row, rows in drawn:
         printed = published_layers[published_layers["model"] == rows["embedding"].iloc[0]]
-        printed = printed[printed["quantity"] == "mev"]
+        printed, setup = printed[printed["quantity"] == "mev"], rows["setup"].iloc[0]
         for axes, (name, title) in zip(row, ESTIMATES.items(), strict=True):
             mev = f"mev_{name}"
             _line(axes, rows, mev, "words", look(0))
             _line(axes, rows, f"{mev}_baseline", "random words, all together", look(1, "--"))
             matched = "random words, as many as of the word"
             _line(axes, rows, f"{mev}_matched", matched, look(2, "--"))
-            _stars(axes, printed, "value", "published: words")
+            _stars(axes, printed.assign(setup=setup), "value", "published: words")
             axes.axhline(0.05, color=GREY, lw=0.9, ls=":")
             axes.set_ylim(0, max(0.1, 1.05 * axes.get_ylim()[1]))
             heading(axes, title, rows)
