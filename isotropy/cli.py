@@ -208,12 +208,14 @@ def measure(
     arguments = dict(locals())
     with error_in_one_line(), _temporary_folder() as work:
         from isotropy.measurement import output
-        from isotropy.measurement.run import Request, print_metrics, run
+        from isotropy.measurement.inputs import Request, make_request
+        from isotropy.measurement.run import print_metrics, run
 
         if metrics == "list":
             print_metrics()
             return
-        request = Request(**{name: arguments[name] for name in Request._fields})
+        options = [name for name in Request._fields if name != "inputs"]
+        request = make_request(inputs, {name: arguments[name] for name in options})
         output.require_writable([p for p in (csv, parquet, record, save_transform) if p])
         result = run(request, work)
         output.show(result, as_json=json)

@@ -36,6 +36,10 @@ class IsotropyError(Exception):
         return escape_for_terminal(super().__str__())
 
 
+class InputError(IsotropyError, ValueError):
+    """An argument of `isotropy.measure` or `isotropy.compare` that cannot be measured."""
+
+
 def format_value(value: object) -> str:
     """Format a value for a message, as Python writes it; long texts, lists and mappings are
     shortened, and deeply nested values are left out.

@@ -1,57 +1,24 @@
-"""Run `isotropy measure`: open the inputs, read groups of their rows, and compute scores."""
+"""Measure inputs: a row per layer, and per transform, with scores and their errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
 from isotropy.errors import IsotropyError, suggest
+from isotropy.measurement.inputs import GROUPS, Request, open_input
 from isotropy.measurement.scores import METRICS, Effects, Groups, measure_cloud, sample_cloud
-from isotropy.metrics.validation import sample_rows
-from isotropy.models.hidden_states import ModelOptions, Pooling, embed_texts
-from isotropy.models.hub import fetch_model, is_hub_id
-from isotropy.read.arrays import TABLES, open_file, select_layers
+from isotropy.models.hidden_states import Pooling
 from isotropy.read.clouds import PointCloud
-from isotropy.read.table_text import SEPARATORS, format_suffix
-from isotropy.read.text_files import Column, parse_column, read_labels, read_texts
 
 if TYPE_CHECKING:
     from isotropy.measurement.enhancement import Enhanced
 
 Row = dict[str, Any]
-GROUPS = Groups._fields
 MINIMA = {"sample": 3, "clusters": 1, "components": 0, "seed": 0, "truncate_dim": 2}
 """Smallest values of options."""
-MODEL_OPTIONS = ("texts", "pooling", "prompt", "prompt_name", "truncate_dim")
-
-
-class Request(NamedTuple):
-    """The arguments of `isotropy measure`. From Python, an input may also be clouds by layer."""
-
-    inputs: Sequence[str | dict[str, PointCloud]]
-    texts: str | None = None
-    layers: str | None = None
-    columns: str | None = None
-    separator: str | None = None
-    pooling: str | None = None
-    prompt: str | None = None
-    prompt_name: str | None = None
-    truncate_dim: int | None = None
-    labels: str | None = None
-    types: str | None = None
-    sentences: str | None = None
-    metrics: str | None = None
-    sample: int | None = None
-    seed: int = 0
-    transforms: bool = False
-    clusters: int = 10
-    components: int | None = None
-    save_transform: Path | None = None
-    device: str = "auto"
 
 
 class Measurement(NamedTuple):
@@ -78,14 +45,6 @@ class _Measured(NamedTuple):
     effects: Effects
 
 
-class _Opened(NamedTuple):
-    clouds: list[PointCloud]
-    groups: Groups
-    notes: list[str]
-    read: list[Path]
-    model: dict[str, Any] | None = None
-
-
 def print_metrics() -> None:
     """Print all metrics, one per line."""
     from rich.console import Console
@@ -109,18 +68,17 @@ def run(request: Request, work: Path, *, keep_effects: bool = False) -> Measurem
     """
     _validate(request)
     metrics = _metrics(request)
-    texts = None if request.texts is None else parse_column(request.texts)
     rows: list[Row] = []
     notes: list[str] = []
     read: list[Path] = []
     models: dict[str, dict[str, Any]] = {}
     effects: list[Effects] = []
-    for name in request.inputs:
-        opened = _open(name, request, texts, work)
+    for x in request.inputs:
+        opened = open_input(x, request, work)
         notes += opened.notes
         read += opened.read
         if opened.model is not None:
-            models[str(name)] = opened.model
+            models[opened.clouds[0].input] = opened.model
         if request.save_transform and len(opened.clouds) * len(request.inputs) > 1:
             raise IsotropyError("--save-transform: name one layer of one input with --layers")
         note_layers: dict[str, list[str]] = {}
@@ -161,165 +119,14 @@ def _validate(request: Request) -> None:
 
 
 def _metrics(request: Request) -> list[str] | None:
-    """Parse the option --metrics into names; None: all that the input allows."""
+    """Names of the metrics that are asked for, in their order; None: all that the input allows."""
     if request.metrics is None:
         return None
-    names = list(dict.fromkeys(name.strip() for name in request.metrics.split(",")))
-    for name in names:
+    for name in request.metrics:
         if name not in METRICS:
             hint = suggest(name, METRICS, "by --metrics list")
             raise IsotropyError(f"--metrics: no metric {name!r}; {hint}")
-    return [name for name in METRICS if name in names]
-
-
-def _open(
-    input_name: str | dict[str, PointCloud], request: Request, texts: Column | None, work: Path
-) -> _Opened:
-    """Open an input: its point clouds, and the groups of their rows."""
-    layers = None if request.layers is None else [x.strip() for x in request.layers.split(",")]
-    if isinstance(input_name, dict):
-        return _open_arrays(input_name, None if layers == ["all"] else layers, request)
-    path = Path(input_name)
-    if path.is_file() or (not path.exists() and path.suffix and not is_hub_id(input_name)):
-        if not path.is_file():
-            raise IsotropyError(f"{path}: no such file")
-        _refuse_model_options(str(path), "a file", request)
-        return _open_file(path, None if layers == ["all"] else layers, request, work)
-    if request.columns is not None:
-        raise IsotropyError(f"{input_name}: --columns is for tables ({', '.join(TABLES)})")
-    if path.is_dir():
-        folder, note = path, []
-    elif is_hub_id(input_name):
-        folder, revision = fetch_model(input_name)
-        note = [f"{input_name}: revision {revision}"]
-    else:
-        raise IsotropyError(f"{input_name}: no such file or folder; a model of a hub is ORG/NAME")
-    if texts is None:
-        raise IsotropyError(f"{input_name}: a model needs texts to embed: --texts FILE[:FIELD]")
-    opened = _open_model(input_name, folder, layers, request, texts, work)
-    return opened._replace(notes=note + opened.notes)
-
-
-def _refuse_model_options(title: str, kind: str, request: Request) -> None:
-    for option in MODEL_OPTIONS:
-        if getattr(request, option) is not None:
-            name = option.replace("_", "-")
-            raise IsotropyError(f"{title}: --{name} is for models, this is {kind}")
-
-
-def _open_arrays(
-    arrays: dict[str, PointCloud], layers: list[str] | None, request: Request
-) -> _Opened:
-    """Choose clouds of arrays in memory, and read the groups of their rows."""
-    title = next(iter(arrays.values())).input
-    _refuse_model_options(title, "an array", request)
-    if request.columns is not None:
-        raise IsotropyError(f"{title}: --columns is for tables")
-    sources = {name: _group_source(request, name, None, None) for name in GROUPS}
-    return _group_rows(lambda: select_layers(title, arrays, layers), sources, [])
-
-
-def _group_rows(
-    open_clouds: Callable[[], list[PointCloud]], sources: dict[str, Column | None], read: list[Path]
-) -> _Opened:
-    """Read the groups of rows, then the clouds, which must have as many rows."""
-    groups = {name: _read_group(name, source) for name, source in sources.items()}
-    clouds = open_clouds()
-    for name, values in groups.items():
-        for cloud in clouds:
-            _require_rows(name, sources[name], values, cloud.n)
-    return _Opened(clouds, Groups(**groups), [], read)
-
-
-def _open_file(path: Path, layers: list[str] | None, request: Request, work: Path) -> _Opened:
-    """Open a file: its clouds, and the groups of their rows, whose columns are no dimensions."""
-    sources = {name: _group_source(request, name, path, None) for name in GROUPS}
-    not_dimensions = frozenset(
-        source.field or name
-        for name, source in sources.items()
-        if source is not None and source.path.samefile(path)
-    )
-    columns = None
-    if request.columns is not None:
-        columns = [name.strip() for name in request.columns.split(",") if name.strip()]
-        if not columns:
-            raise IsotropyError("--columns: expected names or globs, as 'dim_*', got none")
-    separator = "\t" if request.separator == r"\t" else request.separator
-    if separator not in (None, *SEPARATORS):
-        raise IsotropyError(rf"--separator: expected ',', ';' or '\t', got {separator!r}")
-    open_clouds = partial(open_file, path, layers, work, columns, not_dimensions, separator)
-    return _group_rows(open_clouds, sources, [path])
-
-
-def _open_model(
-    input_name: str,
-    folder: Path,
-    layers: list[str] | None,
-    request: Request,
-    texts: Column,
-    work: Path,
-) -> _Opened:
-    """Embed texts, or their tokens, with a model."""
-    lines = read_texts(texts)
-    sources = {name: _group_source(request, name, None, texts) for name in GROUPS}
-    text_groups = {name: _read_group(name, source) for name, source in sources.items()}
-    for name, values in text_groups.items():
-        _require_rows(name, sources[name], values, len(lines))
-    chosen = np.arange(len(lines))
-    if request.sample is not None and request.pooling != "tokens":
-        chosen = sample_rows(len(lines), request.sample, request.seed).numpy()
-    embedded = embed_texts(
-        input_name,
-        folder,
-        [lines[i] for i in chosen],
-        ModelOptions(
-            layers,
-            request.pooling,  # type: ignore[arg-type]
-            request.device,
-            request.prompt,
-            request.prompt_name,
-            request.truncate_dim,
-        ),
-        work,
-    )
-    groups = Groups(
-        **{
-            name: None if values is None else values[chosen][embedded.texts]
-            for name, values in text_groups.items()
-        }
-    )
-    if embedded.types is not None:  # of tokens, the word pieces and the texts are known
-        groups = groups._replace(
-            types=embedded.types if groups.types is None else groups.types,
-            sentences=embedded.texts if groups.sentences is None else groups.sentences,
-        )
-    return _Opened(embedded.clouds, groups, embedded.notes, [folder, texts.path], embedded.model)
-
-
-def _group_source(
-    request: Request, name: str, input: Path | None, texts: Column | None
-) -> Column | None:
-    """Where a value per row (labels, types or sentences) is: a file, the texts, or the input."""
-    value = getattr(request, name)
-    if value is None:
-        return None
-    if Path(value).is_file() or Path(value.rpartition(":")[0]).is_file():
-        return parse_column(value)
-    if texts is not None:
-        return Column(texts.path, value)
-    if input is not None and format_suffix(input) in (*TABLES, ".npz"):
-        return Column(input, value)
-    raise IsotropyError(f"--{name} {value}: no such file; give FILE or FILE:FIELD")
-
-
-def _read_group(name: str, source: Column | None) -> np.ndarray | None:
-    return None if source is None else read_labels(source, name)
-
-
-def _require_rows(name: str, source: Column | None, values: np.ndarray | None, n: int) -> None:
-    """Refuse values of another number of rows than the input's."""
-    if values is not None and len(values) != n:
-        raise IsotropyError(f"--{name}: {source} has {len(values)} rows, the input has {n}")
+    return [name for name in METRICS if name in request.metrics]
 
 
 def _measure_cloud(

@@ -21,3 +21,7 @@ class Encoder(BaseModel):
     """Divide by the Euclidean norm at the end."""
     max_length: Annotated[int, Field(ge=3)]
     """Longest input in word pieces, special tokens included; the rest is cut."""
+
+
+UNPOOLED = Encoder(pooling="mean", normalize=False, max_length=3)
+"""For reading hidden states, which are pooled elsewhere."""

@@ -84,6 +84,10 @@ TRANSFORMER_SETTINGS = (
 """Settings of a transformer in sentence-transformers that change what it gives."""
 
 
+PLAIN_MODULES = ("Transformer", "Pooling", "Normalize", "Dropout")
+"""Modules of sentence-transformers whose effect on hidden layers is applied, or none."""
+
+
 class Layout(NamedTuple):
     """The layout of a model folder of transformers or sentence-transformers.
 
@@ -135,8 +139,8 @@ def read_layout(folder: Path, weights: Sequence[str] | None = None) -> Layout:
             require_model(transformer := folder / path, weights)
             config = _load_config(Transformer, folder, path)
         elif kind == "Pooling":
-            pooling = _join(_load_config(Pooling, folder, path))
-        elif kind not in ("Normalize", "Dropout"):
+            pooling = join_modes(_load_config(Pooling, folder, path))
+        elif kind not in PLAIN_MODULES:
             extras.append(f"module {kind}")
         extras += _name_settings(config) if kind == "Transformer" else []
     return Layout(
@@ -227,7 +231,7 @@ def _settings(folder: Path) -> list[str]:
     return result
 
 
-def _join(config: dict[str, Any]) -> str:
+def join_modes(config: dict[str, Any]) -> str:
     """Name the modes of pooling in a configuration of sentence-transformers."""
     modes = config.get("pooling_mode") or "mean"
     names = [modes] if isinstance(modes, str) else [str(mode) for mode in modes]
@@ -249,6 +253,13 @@ def _max_length(folder: Path, config: dict[str, Any]) -> int | None:
     tokenizer = read_valid_json(path) if path.is_file() else {}
     for fields, key in ((config, "max_seq_length"), (tokenizer, "model_max_length")):
         value = fields.get(key) if isinstance(fields, dict) else None
-        if isinstance(value, int) and 3 <= value < 10**6:
-            return value
+        if (length := valid_length(value)) is not None:
+            return length
     return None
+
+
+def valid_length(value: Any) -> int | None:
+    """Return the longest text in tokens that is declared; None: nothing, or a number that stands
+    for no limit.
+    """
+    return value if isinstance(value, int) and 3 <= value < 10**6 else None

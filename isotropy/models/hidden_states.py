@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, first_line, is_failure
-from isotropy.models.folder import DEFAULT_MAX_LENGTH, Layout, read_layout
+from isotropy.errors import IsotropyError, first_line, format_value, is_failure
+from isotropy.models.folder import DEFAULT_MAX_LENGTH, Layout, read_layout, valid_length
 from isotropy.read.clouds import PointCloud, StoredArray, cloud_from_file
 
 if TYPE_CHECKING:
     from isotropy.models.sentence_encoder import SentenceEncoder
-    from isotropy.models.sentence_models import SentenceModel
 
 Pooling = Literal["mean", "cls", "last", "tokens"]
 OUTPUT = "output"
@@ -75,8 +74,11 @@ class _Reader(Protocol):
         counts: number of rows of each text, shape (n,).
         batches: numbers of the texts of each batch.
         types: for each row, its word piece; None where rows are whole texts.
+        is_given: whether the model was given as an object, whose code may not be run by several
+            threads at once.
     """
 
+    is_given: bool
     layers: list[int | str]
     widths: list[int]
     counts: np.ndarray
@@ -101,13 +103,13 @@ class _Reader(Protocol):
 
 
 def embed_texts(
-    title: str, folder: Path, texts: Sequence[str], options: ModelOptions, work: Path
+    title: str, model: Path | Any, texts: Sequence[str], options: ModelOptions, work: Path
 ) -> Embedded:
     """Embed texts into one file per layer.
 
     Args:
         title: what the user calls the model.
-        folder: its files.
+        model: its folder, or what `given_model` returns, which is run as it is, in evaluation mode.
         texts: n strings.
         options: how.
         work: folder for the files of the layers.
@@ -116,13 +118,80 @@ def embed_texts(
         IsotropyError: a model that cannot be read, invalid options, or a text that it cannot read.
     """
     _require_valid_unicode(texts)
-    layout = read_layout(folder)
+    if isinstance(model, Path):
+        return _embed(title, model, texts, options, work)
+    from isotropy.models.loading import evaluation_mode
+
+    with evaluation_mode(model[0] if isinstance(model, tuple) else model):
+        return _embed(title, model, texts, options, work)
+
+
+def given_model(title: str, model: Any, device: str) -> Any:
+    """Return a `SentenceTransformer`, or the pair of a model of transformers and its tokenizer,
+    without the wrapper that spreads it over devices.
+
+    Args:
+        title: name of the model in messages.
+        model: one of them.
+        device: auto, cpu or cuda.
+
+    Raises:
+        IsotropyError: something else, or a model on another device than is asked for.
+    """
+    from torch.nn import DataParallel
+    from torch.nn.parallel import DistributedDataParallel
+
+    parts = [
+        part.module if isinstance(part, DataParallel | DistributedDataParallel) else part
+        for part in (model if isinstance(model, tuple | list) else (model,))
+    ]
+    is_pair = len(parts) == 2 and hasattr(parts[0], "forward") and hasattr(parts[1], "is_fast")
+    if not is_pair and not (len(parts) == 1 and hasattr(parts[0], "encode")):
+        got = ", ".join(type(part).__name__ for part in parts)
+        raise IsotropyError(
+            f"{title}: expected a SentenceTransformer, or a model of transformers and its "
+            f"tokenizer: (model, tokenizer), got {got}"
+        )
+    kind = next((weight.device.type for weight in parts[0].parameters()), "cpu")
+    if device not in ("auto", kind):
+        raise IsotropyError(f"{title}: --device {device}: the model is on {kind}: move it first")
+    return tuple(parts) if is_pair else parts[0]
+
+
+def _open_reader(title: str, model: Any, texts: Sequence[str], options: ModelOptions) -> _Reader:
+    """Open a folder, or take a model that was given."""
+    if isinstance(model, tuple):
+        transformer, tokenizer = model
+        longest = valid_length(tokenizer.model_max_length)
+        layout = Layout(None, None, None, False, longest, False, ())
+        encoder = _given(title, transformer, tokenizer, layout)
+        return _TransformerReader(title, encoder, layout, texts, options)
+    if isinstance(model, Path):
+        layout = read_layout(model)
+        if layout.modules is None or options.pooling is not None:
+            encoder = _load(title, layout, options.device)
+            return _TransformerReader(title, encoder, layout, texts, options)
+        from isotropy.device import pick_device
+        from isotropy.models.sentence_models import load_sentence_model
+
+        loaded = load_sentence_model(model, pick_device(options.device))
+        return _SentenceReader(title, loaded.model, loaded.weights, texts, options)
+    if options.pooling is None:
+        return _SentenceReader(title, model, None, texts, options)
+    from isotropy.models.sentence_models import layout_of
+
+    layout = layout_of(model)
+    if not hasattr(model[0], "model"):
+        raise IsotropyError(f"{title}: it has no transformer: leave --pooling out")
+    encoder = _given(title, model[0].model, model.tokenizer, layout)
+    return _TransformerReader(title, encoder, layout, texts, options)
+
+
+def _embed(
+    title: str, model: Any, texts: Sequence[str], options: ModelOptions, work: Path
+) -> Embedded:
     with _errors_in_one_sentence(f"{title}: the model cannot be read"):
-        reader: _Reader
-        if layout.modules is not None and options.pooling is None:
-            reader = _SentenceReader(title, folder, layout, texts, options)
-        else:
-            reader = _TransformerReader(title, layout, texts, options)
+        reader = _open_reader(title, model, texts, options)
     starts = np.concatenate([[0], np.cumsum(reader.counts)])
     if starts[-1] < 2:
         raise IsotropyError(f"{title}: the texts have {starts[-1]} tokens besides special ones")
@@ -174,10 +243,12 @@ def _encode(title: str, reader: _Reader) -> Iterator[tuple[list[int], list[np.nd
             def encode(k: list[int], prepared: list[Any] = prepared) -> Any:
                 return reader.encode(prepared[k[0]])
 
+            numbers = [[k] for k in range(len(chunk))]
             try:
-                layers = map_batches(
-                    encode, [[k] for k in range(len(chunk))], workers, reader.device
-                )
+                if reader.is_given:
+                    layers = [[layer.cpu() for layer in encode(k)] for k in numbers]
+                else:
+                    layers = map_batches(encode, numbers, workers, reader.device)
             except (RuntimeError, IndexError, ValueError, TypeError) as error:
                 raise _name_text(title, reader, chunk, error) from None
             for batch, computed in zip(chunk, layers, strict=True):
@@ -228,20 +299,26 @@ class _SentenceReader:
     types: np.ndarray | None = None
 
     def __init__(
-        self, title: str, folder: Path, layout: Layout, texts: Sequence[str], options: ModelOptions
+        self,
+        title: str,
+        library: Any,
+        weights: dict[str, Any] | None,
+        texts: Sequence[str],
+        options: ModelOptions,
     ) -> None:
-        from isotropy.device import pick_device
         from isotropy.models.batches import batches, pick_token_budget
-        from isotropy.models.sentence_models import SentenceModel
+        from isotropy.models.sentence_models import SentenceModel, layout_of
 
-        self.model: SentenceModel = SentenceModel(
-            folder,
-            pick_device(options.device),
+        self.model = SentenceModel(
+            title,
+            library,
+            weights,
             prompt=options.prompt,
             prompt_name=options.prompt_name,
             truncate_dim=options.truncate_dim,
         )
-        self.device, self.texts, self.layout = self.model.device, texts, layout
+        self.title, self.layout = title, (layout := layout_of(library))
+        self.device, self.texts, self.is_given = self.model.device, texts, self.model.is_given
         hidden = self.model.hidden
         widths = [] if hidden is None else hidden.widths
         self.layers = _parse_layers(title, options.layers or [OUTPUT], widths, has_output=True)
@@ -253,6 +330,9 @@ class _SentenceReader:
         self.widths = self.model.widths(self.layers)
         self.counts = np.ones(len(texts), dtype=int)
         self.lengths = self.model.lengths(texts)
+        if hidden is not None:
+            nothing = self.model.lengths([""])[0]
+            _require_tokens(title, texts, [n - nothing for n in self.lengths])
         same_length = self.model.depends_on_padding(texts, self.layers)
         if same_length and hidden is None:  # lengths are not known
             self.batches = [[i] for i in range(len(texts))]
@@ -261,12 +341,17 @@ class _SentenceReader:
             self.batches = batches(self.lengths, budget, same_length=same_length)
 
     def prepare(self, batch: list[int]) -> Any:
-        return self.model.features([self.texts[i] for i in batch])
+        texts = [self.texts[i] for i in batch]
+        return texts, self.model.features(texts)
 
     def encode(self, prepared: Any) -> Any:
-        return self.model.encode(prepared, self.layers)
+        texts, features = prepared
+        return self.model.encode(texts, features, self.layers)
 
     def rows(self, batch: list[int], layer: np.ndarray) -> Iterator[np.ndarray]:
+        if self.model.hidden is None:  # tokens are not known, but their sum is
+            texts = [self.texts[i] for i in batch]
+            _require_tokens(self.title, texts, layer.any(axis=1).astype(int).tolist(), batch)
         return iter(layer[:, None])
 
     def describe(self) -> dict[str, Any]:
@@ -295,7 +380,12 @@ class _TransformerReader:
     """A transformer, whose hidden states are pooled here, or measured token by token."""
 
     def __init__(
-        self, title: str, layout: Layout, texts: Sequence[str], options: ModelOptions
+        self,
+        title: str,
+        encoder: SentenceEncoder,
+        layout: Layout,
+        texts: Sequence[str],
+        options: ModelOptions,
     ) -> None:
         from isotropy.models.batches import batches, pick_token_budget
 
@@ -307,22 +397,25 @@ class _TransformerReader:
                     f"{hint}"
                 )
         self.mode, self.layout = options.pooling or "mean", layout
-        self.encoder = _load(title, layout, options.device)
+        self.encoder, self.is_given = encoder, encoder.is_given
         self.device, self.prompt = self.encoder.device, options.prompt or ""
         hidden = self.encoder.inspect()
         self.layers = _parse_layers(title, options.layers or ["-1"], hidden.widths)
         self.widths = [int(hidden.widths[int(n)] or 0) for n in self.layers]
-        texts = [f"{self.prompt}{text}" for text in texts]
-        pieces = self.encoder.tokenize_pieces([t.lower() for t in texts] if layout.lower else texts)
+        prompted = [f"{self.prompt}{text}" for text in texts]
+        pieces = self.encoder.tokenize_pieces(
+            [text.lower() for text in prompted] if layout.lower else prompted
+        )
         self.ids, self.token_types = pieces.ids, pieces.types
         self.kept = [np.flatnonzero(np.array(special) == 0) for special in pieces.special]
-        if self.mode == "tokens":  # rows are the tokens of the texts, without the prompt
-            ends = [np.array([end for _, end in row]) for row in pieces.offsets]
-            self.kept = [
-                kept[end[kept] > len(self.prompt)]
-                for kept, end in zip(self.kept, ends, strict=True)
-            ]
-        tokens = self.mode == "tokens"
+        ends = [np.array([end for _, end in row], dtype=int) for row in pieces.offsets]
+        without_prompt = [
+            kept[end[kept] > len(self.prompt)] for kept, end in zip(self.kept, ends, strict=True)
+        ]
+        if tokens := self.mode == "tokens":  # rows are the tokens of the texts
+            self.kept = without_prompt
+        else:
+            _require_tokens(title, texts, list(map(len, without_prompt)))
         self.counts = np.array([len(kept) if tokens else 1 for kept in self.kept])
         same_length = hidden.depend_on_padding
         lengths = [len(row) for row in self.ids]
@@ -355,7 +448,7 @@ class _TransformerReader:
             "pooling": self.mode,
             "prompt": self.prompt,
             "max_length": self.encoder.encoder.max_length,
-            "dtype": "float32",
+            "dtype": str(next(self.encoder.model.parameters()).dtype).removeprefix("torch."),
             "weights": weights,
         }
 
@@ -378,21 +471,34 @@ def _load(title: str, layout: Layout, device: str) -> SentenceEncoder:
     import torch  # noqa: F401  heavy: only where a model is read
 
     from isotropy.device import pick_device
-    from isotropy.models.encoder import Encoder
+    from isotropy.models.encoder import UNPOOLED
     from isotropy.models.sentence_encoder import SentenceEncoder
 
     if layout.transformer is None:
         raise IsotropyError(f"{title}: it has no transformer: leave --pooling out")
-    settings = Encoder(pooling="mean", normalize=False, max_length=3)
-    encoder = SentenceEncoder(layout.transformer, settings, pick_device(device))
+    encoder = SentenceEncoder(layout.transformer, UNPOOLED, pick_device(device))
+    encoder.model  # noqa: B018  loads the weights, here rather than in a thread
+    return _cut_at(encoder, title, layout)
+
+
+def _given(title: str, model: Any, tokenizer: Any, layout: Layout) -> SentenceEncoder:
+    """Return the encoder of a given transformer; texts are cut at the length of its tokenizer."""
+    from isotropy.models.encoder import UNPOOLED
+    from isotropy.models.sentence_encoder import SentenceEncoder
+
+    encoder = SentenceEncoder.given(model, tokenizer, UNPOOLED)
+    return _cut_at(encoder, title, layout)
+
+
+def _cut_at(encoder: SentenceEncoder, title: str, layout: Layout) -> SentenceEncoder:
+    """Let an encoder cut texts at the length that its folder, tokenizer or positions declare."""
+    if not encoder.tokenizer.is_fast:
+        raise IsotropyError(f"{title}: needs a tokenizer.json (a fast tokenizer)")
     length = layout.max_length or (
         encoder.longest if encoder.longest < 10**9 else DEFAULT_MAX_LENGTH
     )
     max_length = min(length, encoder.longest)
-    encoder.encoder = settings.model_copy(update={"max_length": max_length})
-    encoder.model  # noqa: B018  loads the weights, here rather than in a thread
-    if not encoder.tokenizer.is_fast:
-        raise IsotropyError(f"{title}: needs a tokenizer.json (a fast tokenizer)")
+    encoder.encoder = encoder.encoder.model_copy(update={"max_length": max_length})
     return encoder
 
 
@@ -434,6 +540,17 @@ def _pool(states: np.ndarray, mode: str) -> np.ndarray:
         return states[-1:]
     mean: np.ndarray = states.mean(axis=0, keepdims=True)
     return mean
+
+
+def _require_tokens(
+    title: str, texts: Sequence[str], counts: Sequence[int], batch: Iterable[int] | None = None
+) -> None:
+    """Refuse a text of which the tokenizer leaves nothing. `batch`: numbers of the texts."""
+    for i, text, count in zip(batch or range(len(texts)), texts, counts, strict=True):
+        if count < 1:
+            raise IsotropyError(
+                f"{title}: text {i + 1}, {format_value(text)}, has no token: leave it out"
+            )
 
 
 def _length_note(longest: int, lengths: Sequence[int]) -> str:

@@ -8,6 +8,7 @@ head. What is not used is recorded.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,6 +105,18 @@ def text_encoder(model: Any) -> Any:
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
+@contextmanager
+def evaluation_mode(model: torch.nn.Module) -> Iterator[None]:
+    """Put a model and its parts into evaluation mode, and back into the mode of each at the end."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
 class HiddenStates(NamedTuple):
     """What a model gives for a text.
 
@@ -169,7 +182,8 @@ def require_supported(folder: Path, config: dict[str, Any]) -> None:
 
     Raises:
         IsotropyError: the configuration names code of the model's own, also where its type is known
-            (the weights would fit, and mean something else), or its type is not in transformers.
+            (the weights would fit, and mean something else), or its type or class is not in
+            transformers.
     """
     kind = config.get("model_type")
     if "auto_map" in config:
@@ -186,9 +200,16 @@ def require_supported(folder: Path, config: dict[str, Any]) -> None:
         raise IsotropyError(
             f"{folder}: config.json: model_type {format_value(kind)} is not in transformers"
         )
+    for name in config.get("architectures") or []:
+        if not hasattr(transformers, re.sub("^(TF|Flax)(?=[A-Z])", "", str(name))):
+            raise IsotropyError(
+                f"{folder}: config.json: architectures: class {format_value(name)} is not in "
+                f"transformers, whose {kind} may compute something else: load the model by its own "
+                "code, and give isotropy.measure the pair (model, tokenizer)"
+            )
 
 
-NAME = "sdpa_with_given_mask"
+SDPA_WITH_GIVEN_MASK = "sdpa_with_given_mask"
 """Attention of torch that does not read its mask: transformers drops one that hides nothing, and
 reads it from the device in every forward pass to find out, while a GPU is idle."""
 
@@ -200,7 +221,7 @@ def avoid_reading_masks(model: Any) -> None:
         model: changed in place; models with attention of their own stay as they are.
     """
     if model.config._attn_implementation == "sdpa":
-        model.set_attn_implementation(NAME)
+        model.set_attn_implementation(SDPA_WITH_GIVEN_MASK)
 
 
 def _given_mask(*args: Any, attention_mask: torch.Tensor | None = None, **kwargs: Any) -> Any:
@@ -209,5 +230,5 @@ def _given_mask(*args: Any, attention_mask: torch.Tensor | None = None, **kwargs
     return sdpa_mask(*args, attention_mask=attention_mask, **kwargs)
 
 
-AttentionInterface.register(NAME, sdpa_attention_forward)
-AttentionMaskInterface.register(NAME, _given_mask)
+AttentionInterface.register(SDPA_WITH_GIVEN_MASK, sdpa_attention_forward)
+AttentionMaskInterface.register(SDPA_WITH_GIVEN_MASK, _given_mask)

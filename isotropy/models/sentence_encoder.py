@@ -13,6 +13,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -68,6 +70,9 @@ class Pieces(NamedTuple):
 class SentenceEncoder:
     """A transformer and its pooling, read from a folder of plain files: safetensors, or GGUF, which
     is dequantized.
+
+    Attributes:
+        is_given: whether the transformer was not read, but given as an object.
     """
 
     def __init__(
@@ -104,6 +109,22 @@ class SentenceEncoder:
         self._loading = Lock()  # batches run in threads
         self._model: Any = None
         self.weights: dict[str, Any] = {}  # described once they are loaded
+        self.is_given = False
+        self._options: dict[str, int] = {}
+
+    @classmethod
+    def given(cls, model: Any, tokenizer: Any, encoder: Encoder) -> SentenceEncoder:
+        """Return the encoder of a loaded transformer, which is used as it is, and its tokenizer."""
+        self = cls.__new__(cls)
+        self.encoder, self.tokenizer, self._gguf = encoder, tokenizer, None
+        self.config = model.config.get_text_config()
+        self.device = next(model.parameters()).device
+        self._loading, self._model = Lock(), text_encoder(model)
+        self.weights = {"library": f"transformers {transformers.__version__}"}
+        self.is_given, self._options = True, {}
+        if "logits_to_keep" in signature(model.forward).parameters:  # they are not read
+            self._options["logits_to_keep"] = 1
+        return self
 
     @property
     def model(self) -> Any:
@@ -252,6 +273,7 @@ class SentenceEncoder:
             attention_mask=self._mask_input(mask),
             output_hidden_states=True,
             **options,
+            **self._options,
         )
         states: tuple[torch.Tensor, ...] | None = getattr(outputs, "hidden_states", None)
         if states is None:

@@ -14,10 +14,12 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from sentence_transformers.util import batch_to_device
 from transformers.utils import logging as transformers_logging
 
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError, format_value, suggest
 from isotropy.models.batches import pad_rows
+from isotropy.models.folder import PLAIN_MODULES, Layout, join_modes, valid_length
 from isotropy.models.loading import (
     HiddenStates,
+    LoadedModel,
     check_weights,
     differs_beyond_rounding,
     inspect_hidden_states,
@@ -30,12 +32,65 @@ SHORT = 8
 """Tokens of the text by which hidden layers are found."""
 
 
+def load_sentence_model(folder: Path, device: torch.device) -> LoadedModel:
+    """Load a model of sentence-transformers from a folder, in single precision.
+
+    Raises:
+        IsotropyError: a weight is missing.
+        Exception: an error of the library's, whose classes are many.
+    """
+    transformers_logging.disable_progress_bar()
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    with weight_reports() as reports:
+        library = SentenceTransformer(
+            str(folder),
+            device=str(device),
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+        )
+    library.float().eval()
+    checked = [check_weights(folder, model, info) for model, info in reports]
+    missing = [name for each in checked for name in each["missing"]]  # of poolers
+    modules = (m for m in library.modules() if isinstance(m, Transformer))
+    if missing and any(m.module_output_name != "token_embeddings" for m in modules):
+        raise IsotropyError(
+            f"{folder}: the file of weights lacks {', '.join(missing[:3])}, from which the "
+            "model makes its vectors"
+        )
+    unused = [name for each in checked for name in each["unused"]]
+    return LoadedModel(library, {"missing": missing, "unused": unused})
+
+
+def layout_of(library: SentenceTransformer) -> Layout:
+    """Describe a model in memory as `read_layout` does its folder."""
+    kinds = [type(module).__name__ for module in library]
+    poolings = [module for module in library if isinstance(module, Pooling)]
+    first = library[0]
+    extras = [f"module {kind}" for kind in kinds if kind not in PLAIN_MODULES]
+    if library.default_prompt_name is not None:
+        extras.append(f"default prompt {format_value(library.default_prompt_name)}")
+    if library.truncate_dim is not None:
+        extras.append(f"truncate_dim {library.truncate_dim}")
+    return Layout(
+        None,
+        tuple(kinds),
+        join_modes(poolings[-1].get_config_dict()) if poolings else None,
+        any(isinstance(module, Normalize) for module in library),
+        valid_length(library.max_seq_length),
+        bool(getattr(first, "do_lower_case", False)),
+        tuple(extras),
+    )
+
+
 class SentenceModel:
-    """A model of sentence-transformers in single precision.
+    """A model of sentence-transformers, and how it is asked for vectors.
 
     Args:
-        folder: its folder.
-        device: where it runs.
+        title: its name in messages.
+        library: the model.
+        weights: description of its weights, if it was loaded from a folder; None: the model was
+            given as an object, and its own `encode` makes the output, in its precision.
         prompt: text before each text; None: `prompt_name`, else the model's default.
         prompt_name: name of one of the model's prompts.
         truncate_dim: number of leading dimensions of the output to keep; None: the model's default.
@@ -44,68 +99,46 @@ class SentenceModel:
         hidden: the hidden layers of its transformer; None if it has none.
 
     Raises:
-        IsotropyError: a weight is missing, no such prompt, or an invalid number of dimensions.
+        IsotropyError: no such prompt, or an invalid number of dimensions.
         Exception: an error of the library's, whose classes are many.
     """
 
     def __init__(
         self,
-        folder: Path,
-        device: torch.device,
+        title: str,
+        library: SentenceTransformer,
+        weights: dict[str, Any] | None,
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
         truncate_dim: int | None = None,
     ) -> None:
-        transformers_logging.disable_progress_bar()
-        logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
-        with weight_reports() as reports:
-            self.library = SentenceTransformer(
-                str(folder),
-                device=str(device),
-                local_files_only=True,
-                trust_remote_code=False,
-                truncate_dim=truncate_dim,
-                model_kwargs={"dtype": torch.float32, "use_safetensors": True},
-            )
-        self.library.float().eval()
-        self.device = device
-        self.prompt = self._resolve_prompt(folder, prompt, prompt_name)
-        self.weights = self._check_weights(folder, reports)
-        first = self.library[0]
+        self.library, self.weights = library, weights or {}
+        self.is_given = weights is None
+        self.device = library.device
+        self.prompt = self._resolve_prompt(title, prompt, prompt_name)
+        first = library[0]
         self._encoder = text_encoder(first.model) if isinstance(first, Transformer) else None
         self.hidden = self._inspect()
-        self.truncate_dim = self._valid_truncation(folder)
+        self.truncate_dim: int | None = None
+        requested = library.truncate_dim if truncate_dim is None else truncate_dim
+        if requested is not None:
+            limit = int(self._output(["a"], self.features(["a"])).shape[1])
+            if not 2 <= requested <= limit:
+                raise IsotropyError(
+                    f"{title}: --truncate-dim: expected 2 to {limit}, got {requested}"
+                )
+            self.truncate_dim = int(requested)
 
-    def _check_weights(self, folder: Path, reports: list[Any]) -> dict[str, Any]:
-        """Check the weights of all transformers; describe what was missing and what was unused."""
-        checked = [check_weights(folder, model, info) for model, info in reports]
-        missing = [name for each in checked for name in each["missing"]]  # of poolers
-        modules = (m for m in self.library.modules() if isinstance(m, Transformer))
-        if missing and any(m.module_output_name != "token_embeddings" for m in modules):
-            raise IsotropyError(
-                f"{folder}: the file of weights lacks {', '.join(missing[:3])}, from which the "
-                "model makes its vectors"
-            )
-        return {"missing": missing, "unused": [n for each in checked for n in each["unused"]]}
-
-    def _resolve_prompt(self, folder: Path, prompt: str | None, name: str | None) -> str:
+    def _resolve_prompt(self, title: str, prompt: str | None, name: str | None) -> str:
         prompts = {key: text or "" for key, text in self.library.prompts.items()}
         if prompt is not None:
             return prompt
         name = self.library.default_prompt_name if name is None else name
         if name is not None and name not in prompts:
             hint = suggest(name, prompts, "in the model")
-            raise IsotropyError(f"{folder}: --prompt-name: no prompt {name!r}; {hint}")
+            raise IsotropyError(f"{title}: --prompt-name: no prompt {name!r}; {hint}")
         return "" if name is None else prompts[name]
-
-    def _valid_truncation(self, folder: Path) -> int | None:
-        d, self.library.truncate_dim = self.library.truncate_dim, None
-        (limit,) = self.widths(["output"])
-        if d is not None and not 2 <= d <= limit:
-            raise IsotropyError(f"{folder}: --truncate-dim: expected 2 to {limit}, got {d}")
-        self.library.truncate_dim = d
-        return None if d is None else int(d)
 
     def _inspect(self) -> HiddenStates | None:
         """Find out what the hidden layers are; None without a transformer."""
@@ -125,8 +158,8 @@ class SentenceModel:
         """Return whether the vectors of a text change if a longer one stands in its batch."""
         shortest = min(texts, key=len)
         pair = [shortest, " ".join([shortest, max(texts, key=len), shortest])]
-        together = self.encode(self.features(pair), layers)
-        alone = self.encode(self.features(pair[:1]), layers)
+        together = self.encode(pair, self.features(pair), layers)
+        alone = self.encode(pair[:1], self.features(pair[:1]), layers)
         return any(
             differs_beyond_rounding(padded[:1], single)
             for padded, single in zip(together, alone, strict=True)
@@ -134,7 +167,8 @@ class SentenceModel:
 
     def widths(self, layers: Sequence[int | str]) -> list[int]:
         """Dimension of the vectors of each layer."""
-        return [int(vectors.shape[1]) for vectors in self.encode(self.features(["a"]), layers)]
+        vectors = self.encode(["a"], self.features(["a"]), layers)
+        return [int(each.shape[1]) for each in vectors]
 
     def features(self, texts: Sequence[str]) -> Features:
         """Tokenize texts, each after the prompt, as the library does. Not for several threads."""
@@ -154,25 +188,47 @@ class SentenceModel:
         ]
 
     @torch.inference_mode()
-    def encode(self, features: Features, layers: Sequence[int | str]) -> list[torch.Tensor]:
+    def encode(
+        self, texts: Sequence[str], features: Features, layers: Sequence[int | str]
+    ) -> list[torch.Tensor]:
         """Compute a vector per text for each layer, float32, shape (texts, d) each: of hidden
         layers by the model's own pooling and normalization, of the output by all of its modules.
+
+        Args:
+            texts: the texts.
+            features: the same, tokenized.
+            layers: numbers of hidden layers, and "output".
         """
         on_device = batch_to_device(dict(features), self.device)
         numbers = [layer for layer in layers if isinstance(layer, int)]
         states = self._hidden_states(on_device) if numbers else []
         return [
-            self._output(dict(on_device)).float()
+            self._output(texts, dict(on_device)).float()
             if isinstance(layer, str)
             else self._pool(states[layer].float(), dict(on_device))
             for layer in layers
         ]
 
-    def _output(self, features: Features) -> torch.Tensor:
+    def _output(self, texts: Sequence[str], features: Features) -> torch.Tensor:
+        """Compute the vectors of texts by all modules. A given model's `encode` may be its own."""
+        if self.is_given:
+            return self._encode_by_library(texts)[:, : self.truncate_dim].float()
         vectors: torch.Tensor = self.library(batch_to_device(features, self.device))[
             "sentence_embedding"
         ]
-        return vectors[:, : self.library.truncate_dim]
+        return vectors[:, : self.truncate_dim]
+
+    def _encode_by_library(self, texts: Sequence[str]) -> torch.Tensor:
+        options: dict[str, Any] = {"batch_size": len(texts), "show_progress_bar": False}
+        if self.prompt or self.library.default_prompt_name is not None:
+            options["prompt"] = self.prompt
+        with self.library.truncate_embeddings(self.truncate_dim):
+            vectors = torch.as_tensor(self.library.encode(list(texts), **options))
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise ValueError(
+                f"its encode gives {tuple(vectors.shape)} for {len(texts)} texts, not a vector each"
+            )
+        return vectors
 
     def _hidden_states(self, features: Features) -> Sequence[torch.Tensor]:
         optional = {}
@@ -203,7 +259,7 @@ class SentenceModel:
             "prompt": self.prompt,
             "truncate_dim": self.truncate_dim,
             "max_length": self.library.max_seq_length,
-            "dtype": "float32",
+            "dtype": str(self.library.dtype).removeprefix("torch."),
             "weights": self.weights,
         }
 

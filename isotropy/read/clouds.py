@@ -102,10 +102,11 @@ def rows_per_block(d: int) -> int:
 
 
 def as_floats(values: np.ndarray) -> np.ndarray:
-    """Convert to single or double precision: half precision to single, integers to double."""
-    if values.dtype in (np.float32, np.float64):
-        return np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
-    return values.astype(np.float32 if values.dtype.kind == "f" else np.float64)
+    """Convert to single or double precision of this machine's byte order: half precision to single;
+    integers, and more than double precision, to double.
+    """
+    is_single = values.dtype.kind == "f" and values.dtype.itemsize <= 4
+    return np.ascontiguousarray(values, dtype=np.float32 if is_single else np.float64)
 
 
 class StoredArray(NamedTuple):

@@ -66,8 +66,22 @@ class Table(NamedTuple):
     named: bool = True
 
 
+class Columns(NamedTuple):
+    """Columns of a Parquet file, or of a frame in memory.
+
+    Attributes:
+        schema: that of Arrow.
+        n: number of rows.
+        batches: yields batches of at most some number of rows, with the named columns.
+    """
+
+    schema: Any
+    n: int
+    batches: Callable[[int, Sequence[str]], Iterator[Any]]
+
+
 def read_parquet(file: Input) -> dict[str, PointCloud]:
-    """A cloud per column of lists of numbers, or one cloud of the columns that are dimensions.
+    """The clouds of a Parquet file, as `table_clouds` finds them.
 
     Raises:
         IsotropyError: no Parquet file, or it is unclear which columns are dimensions.
@@ -80,18 +94,84 @@ def read_parquet(file: Input) -> dict[str, PointCloud]:
         raise IsotropyError(
             f"{file.title}: not readable as .parquet: {first_line(error)[:200]}"
         ) from None
-    schema = parquet.schema_arrow
+    columns = Columns(
+        parquet.schema_arrow, parquet.metadata.num_rows, partial(_parquet_batches, file)
+    )
+    return table_clouds(file.title, columns, file.columns, file.groups)
+
+
+def frame_columns(x: Any) -> Columns | None:
+    """The columns of a frame: of pandas, polars, Arrow, or any that exports Arrow's C stream or the
+    dataframe interchange. A column of lists of numbers counts as a frame. None: not a frame.
+
+    Raises:
+        IsotropyError: a column that Arrow cannot hold, as one of several types.
+    """
+    if not any(hasattr(x, f"__{name}__") for name in FRAME_PROTOCOLS):
+        return None
+    import pyarrow as pa
+
+    try:
+        table = _as_arrow(x)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise IsotropyError(
+            f"{type(x).__name__}: {' '.join(map(str, error.args))}: give each column one type, or "
+            "leave the column out"
+        ) from None
+    if table is None:
+        return None
+
+    def batches(rows: int, names: Sequence[str]) -> Iterator[Any]:
+        return iter(table.select(names).to_batches(max_chunksize=rows))
+
+    return Columns(table.schema, table.num_rows, batches)
+
+
+FRAME_PROTOCOLS = ("arrow_c_stream", "arrow_c_array", "dataframe")
+
+
+def _as_arrow(x: Any) -> Any:
+    """Return a frame as a table of Arrow, and a column of lists as the only one of a table; None
+    for other columns.
+    """
+    import pyarrow as pa
+
+    if isinstance(x, pa.Array | pa.ChunkedArray) or len(getattr(x, "shape", (0, 0))) == 1:
+        column = pa.chunked_array(x if hasattr(x, "__arrow_c_stream__") else [x])
+        return pa.table({"vectors": column}) if _is_list(column.type) else None
+    if any(hasattr(x, f"__{name}__") for name in FRAME_PROTOCOLS[:2]):
+        return pa.table(x)
+    from pyarrow.interchange import from_dataframe
+
+    return from_dataframe(x)
+
+
+def table_clouds(
+    title: str, source: Columns, columns: Sequence[str] | None, groups: frozenset[str]
+) -> dict[str, PointCloud]:
+    """A cloud per column of lists of numbers, or one cloud of the columns that are dimensions.
+
+    Args:
+        title: name of the table in messages.
+        source: its columns.
+        columns: names or globs of those that are dimensions; None: as `choose_dimensions` says.
+        groups: names of those that hold labels, types or sentences.
+
+    Raises:
+        IsotropyError: it is unclear which columns are dimensions.
+    """
+    schema = source.schema
     index = {n for n in (schema.pandas_metadata or {}).get("index_columns", []) if type(n) is str}
     index |= {name for name in schema.names if UNNAMED_INDEX.fullmatch(name)}
-    table = Table(file.title, _fields(schema), frozenset(index | file.groups))
+    table = Table(title, _fields(schema), frozenset(index | groups))
     lists = [field.name for field in schema if _is_list(field.type)]
-    if chosen := _choose_lists(file, table, lists):
-        return {name: _list_cloud(file, parquet, name, len(lists) == 1) for name in chosen}
-    names = choose_dimensions(table, file.columns)
-    n, d = parquet.metadata.num_rows, len(names)
-    require_matrix(file.title, (n, d))
-    blocks = partial(_column_blocks, file.path, names)
-    cloud = PointCloud(file.title, "", (n, d), partial(_readable, file.title, blocks))
+    if chosen := _choose_lists(table, columns, lists):
+        return {name: _list_cloud(title, source, name, len(lists) == 1) for name in chosen}
+    names = choose_dimensions(table, columns)
+    shape = source.n, len(names)
+    require_matrix(title, shape)
+    blocks = partial(_column_blocks, source, names)
+    cloud = PointCloud(title, "", shape, partial(_readable, title, blocks))
     return {"": _describe(cloud, table, names)}
 
 
@@ -366,17 +446,17 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
 
 
-def _choose_lists(file: Input, table: Table, lists: list[str]) -> list[str]:
+def _choose_lists(table: Table, columns: Sequence[str] | None, lists: list[str]) -> list[str]:
     """The columns of lists that are clouds; none: the dimensions are columns of their own.
 
     Raises:
         IsotropyError: both would be possible, or both are named.
     """
-    if file.columns is not None:
-        chosen = [name for name in lists if name in file.columns]
-        if chosen and len(chosen) < len(file.columns):
+    if columns is not None:
+        chosen = [name for name in lists if name in columns]
+        if chosen and len(chosen) < len(columns):
             raise IsotropyError(
-                f"{file.title}: --columns: expected columns of lists, or columns of numbers, got "
+                f"{table.title}: --columns: expected columns of lists, or columns of numbers, got "
                 "both"
             )
         return chosen
@@ -384,22 +464,21 @@ def _choose_lists(file: Input, table: Table, lists: list[str]) -> list[str]:
     numbers = [f.name for f in table.fields if f.kind == "number" and f.name not in table.excluded]
     if lists and len(numbers) > 1:
         raise IsotropyError(
-            f"{file.title}: there are lists of numbers in {abbreviate(lists)}, and numbers in "
+            f"{table.title}: there are lists of numbers in {abbreviate(lists)}, and numbers in "
             f"{abbreviate(numbers)[:MAX_LISTED]}: name the dimensions with --columns"
         )
     return lists
 
 
-def _list_cloud(file: Input, parquet: Any, name: str, single: bool) -> PointCloud:
-    first = next(parquet.iter_batches(1, columns=[name]), None)
+def _list_cloud(title: str, source: Columns, name: str, single: bool) -> PointCloud:
+    first = next(source.batches(1, [name]), None)
     width = len(first.column(name)[0].as_py() or []) if first else 0
-    n = parquet.metadata.num_rows
-    require_matrix(f"{file.title}, {name}", (n, width))
-    blocks = partial(_list_blocks, file, name, width)
-    layer = "" if single else name
-    cloud = PointCloud(file.title, layer, (n, width), partial(_readable, file.title, blocks))
+    shape = source.n, width
+    require_matrix(f"{title}, {name}", shape)
+    blocks = partial(_list_blocks, title, source, name, width)
+    cloud = PointCloud(title, "" if single else name, shape, partial(_readable, title, blocks))
     cloud.columns = name
-    cloud.notes = [f"{file.title}: vectors are the lists of column {name}"]
+    cloud.notes = [f"{title}: vectors are the lists of column {name}"]
     return cloud
 
 
@@ -415,21 +494,26 @@ def _readable(title: str, read: Callable[[], Iterator[np.ndarray]]) -> Iterator[
         ) from None
 
 
-def _column_blocks(path: Path, names: Sequence[str]) -> Iterator[np.ndarray]:
-    for batch in _open_parquet(path).iter_batches(rows_per_block(len(names)), columns=names):
+def _parquet_batches(file: Input, rows: int, names: Sequence[str]) -> Iterator[Any]:
+    batches: Iterator[Any] = _open_parquet(file.path).iter_batches(rows, columns=list(names))
+    return batches
+
+
+def _column_blocks(source: Columns, names: Sequence[str]) -> Iterator[np.ndarray]:
+    for batch in source.batches(rows_per_block(len(names)), names):
         yield as_floats(_rows(batch, names))
 
 
-def _list_blocks(file: Input, name: str, width: int) -> Iterator[np.ndarray]:
+def _list_blocks(title: str, source: Columns, name: str, width: int) -> Iterator[np.ndarray]:
     n_read = 0
-    for batch in _open_parquet(file.path).iter_batches(rows_per_block(width), columns=[name]):
+    for batch in source.batches(rows_per_block(width), [name]):
         column = batch.column(name)
         lengths = np.array([-1 if x is None else x for x in column.value_lengths().to_pylist()])
         if (lengths != width).any():
             row = int((lengths != width).argmax())
             got = "no vector" if lengths[row] < 0 else f"{lengths[row]} numbers"
             raise IsotropyError(
-                f"{file.title}, {name}: row {n_read + row + 1}: expected {width} numbers as in "
+                f"{title}, {name}: row {n_read + row + 1}: expected {width} numbers as in "
                 f"row 1, got {got}"
             )
         values = column.flatten().to_numpy(zero_copy_only=False)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, format_value, suggest
+from isotropy.errors import IsotropyError, suggest
+from isotropy.read.rows import class_keys, require_texts
 from isotropy.read.table_text import (
     format_suffix,
     open_text,
@@ -54,20 +55,9 @@ def read_texts(column: Column) -> list[str]:
     """Read the texts of a file; from the field `text`, if none is named and there are several.
 
     Raises:
-        IsotropyError: an unreadable file, an empty text, a value that is not a text, or fewer than
-            two texts.
+        IsotropyError: an unreadable file; as in `require_texts`.
     """
-    texts = read_values(column, default="text")
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise IsotropyError(
-                f"{column}: text {number}: expected a text, got {format_value(text)}"
-            )
-        if not text.strip():
-            raise IsotropyError(f"{column}: text {number} is empty: leave it out")
-    if len(texts) < 2:
-        raise IsotropyError(f"{column}: expected at least 2 texts, got {len(texts)}")
-    return [str(text) for text in texts]
+    return require_texts(str(column), read_values(column, default="text"))
 
 
 def read_labels(column: Column, name: str) -> np.ndarray:
@@ -76,15 +66,7 @@ def read_labels(column: Column, name: str) -> np.ndarray:
     Raises:
         IsotropyError: an unreadable file, or a missing label.
     """
-    values = read_values(column, default=name)
-    for number, value in enumerate(values, start=1):
-        if value is None or value == "" or value != value:
-            raise IsotropyError(f"{column}: {name} {number} is missing")
-        if isinstance(value, list | dict):
-            raise IsotropyError(
-                f"{column}: {name} {number}: expected a number or a text, got {format_value(value)}"
-            )
-    return np.array([str(value) for value in values])
+    return class_keys(str(column), name, read_values(column, default=name))
 
 
 def read_values(column: Column, default: str) -> list[object]:

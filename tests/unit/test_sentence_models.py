@@ -261,7 +261,7 @@ def test_model_of_a_hub(tmp_path: Path) -> None:
     paths = [path for path in folder.rglob("*") if path.is_file()]
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     (texts := tmp_path / "t.txt").write_text("\n".join(TEXTS))
-    request = Request(["owner/name"], texts=str(texts), metrics="isoscore", device="cpu")
+    request = Request(["owner/name"], texts=str(texts), metrics=["isoscore"], device="cpu")
     (tmp_path / "work").mkdir()
     with serving(files, tmp_path / "cache"):
         result = run(request, tmp_path / "work")

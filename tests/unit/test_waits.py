@@ -17,7 +17,7 @@ from isotropy.device import to_device
 from isotropy.losses import CosRegLoss, IStarLoss
 from isotropy.metrics import isoscore_star, moving, silhouettes
 from isotropy.metrics.moving import interpolated_silhouettes
-from isotropy.models.loading import NAME, avoid_reading_masks
+from isotropy.models.loading import SDPA_WITH_GIVEN_MASK, avoid_reading_masks
 from replication.finetune import train
 from replication.finetune.data import collate
 from replication.finetune.spec import Method
@@ -83,7 +83,7 @@ def test_an_update_of_fine_tuning_reads_nothing(
     settings = spec(method, keep_padding=keep_padding, batch_size=2, epochs=4)
     run = train._Training(settings, tiny(), learnable_inputs(), 0, CPU)
     avoid_reading_masks(run.model)
-    assert run.model.config._attn_implementation == NAME
+    assert run.model.config._attn_implementation == SDPA_WITH_GIVEN_MASK
     run.step()  # estimates the shrinkage covariance
     with Waits() as waits:
         for _ in range(6):
