@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 import isotropy
 from isotropy.errors import IsotropyError, missing_package
-from isotropy.printable import escape_for_terminal
+from isotropy.printable import escape_for_terminal, plain_console
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 Device = Literal["auto", "cpu", "cuda"]
 
-console = Console(highlight=False)
+console = plain_console()
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -74,7 +73,7 @@ def error_in_one_line() -> Iterator[None]:
 
 def print_line(text: str, style: str | None = None) -> None:
     """Print one line without markup or line breaks, with control characters escaped."""
-    console.print(escape_for_terminal(text), style=style, markup=False, soft_wrap=True)
+    console.print(escape_for_terminal(text), style=style, soft_wrap=True)
 
 
 Inputs = Annotated[

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, files_below, sha256_file
-from isotropy.printable import escape_for_terminal
+from isotropy.printable import escape_for_terminal, plain_console
 from isotropy.scrub import scrub
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def print_table(rows: Sequence[Row], notes: Sequence[str]) -> None:
     """Print a row per layer, a second table if transforms were compared, and notes. Columns that do
     not fit the width of the terminal follow in further tables.
     """
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = plain_console()
     several = len({row["input"] for row in rows}) > 1
     keys = [key for key in KEYS if key != "input" or several]
     layers = [row for row in rows if row.get("transform", "none") == "none"]
@@ -65,7 +63,7 @@ def print_table(rows: Sequence[Row], notes: Sequence[str]) -> None:
         keys = [key for key in keys if key in columns(rows) and key not in ("n", "d")]
         _print_columns(console, rows, keys, list(compared))
     for note in notes:
-        console.print(escape_for_terminal(note), style="dim", markup=False, soft_wrap=True)
+        console.print(escape_for_terminal(note), style="dim", soft_wrap=True)
 
 
 def _print_columns(

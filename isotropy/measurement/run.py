@@ -11,6 +11,7 @@ from isotropy.errors import IsotropyError, suggest
 from isotropy.measurement.inputs import GROUPS, Request, open_input
 from isotropy.measurement.scores import METRICS, Effects, Groups, measure_cloud, sample_cloud
 from isotropy.models.hidden_states import Pooling
+from isotropy.printable import plain_console
 from isotropy.read.clouds import PointCloud
 
 if TYPE_CHECKING:
@@ -47,12 +48,10 @@ class _Measured(NamedTuple):
 
 def print_metrics() -> None:
     """Print all metrics, one per line."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = plain_console()
     for name, metric in METRICS.items():
         needs = f" (needs --{metric.needs})" if metric.needs else ""
-        console.print(f"{name:26}{metric.summary}{needs}", markup=False, soft_wrap=True)
+        console.print(f"{name:26}{metric.summary}{needs}", soft_wrap=True)
 
 
 def run(request: Request, work: Path, *, keep_effects: bool = False) -> Measurement:

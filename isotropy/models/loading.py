@@ -20,7 +20,7 @@ from transformers import CONFIG_MAPPING, AttentionInterface, AttentionMaskInterf
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from isotropy.errors import IsotropyError, format_value
+from isotropy.errors import IsotropyError, first_line, format_value
 from isotropy.files import read_json
 
 log = logging.getLogger(__name__)
@@ -140,8 +140,18 @@ def inspect_hidden_states(
         states_of: computes all hidden states of a batch of tokenized texts, shape (texts, tokens,
             d) each; shorter texts are padded on the right.
         short: the ids of a text; the other is twice this one.
+
+    Raises:
+        IsotropyError: the model cannot read them.
     """
-    n, together, alone = len(short), states_of([short, [*short, *short]]), states_of([short])
+    n = len(short)
+    try:
+        together, alone = states_of([short, [*short, *short]]), states_of([short])
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise IsotropyError(
+            f"the model cannot read texts of {n} and {2 * n} tokens ({first_line(error)}): embed "
+            "with it yourself and measure the vectors, saved by numpy.save"
+        ) from None
     widths, depend = [], False
     for padded, single in zip(together, alone, strict=True):
         per_token = padded.shape[1] == 2 * n and single.shape[1] == n

@@ -52,11 +52,10 @@ def plan(
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage;
     in a folder with results, what is left of it, too.
     """
-    from rich.console import Console
-
+    from isotropy.printable import plain_console
     from replication.plan.costs import read_rates, totals
 
-    console = Console(highlight=False)
+    console = plain_console()
     checkout = find_project(project, Path())
     with error_in_one_line():
         speeds = read_rates(rates or checkout / "config/rates.yaml")
@@ -80,10 +79,10 @@ def _print_origin(
     """Print whose speeds these are, and which sizes are not known."""
     hardware = f"GPU: {speeds.hardware['gpu']}. CPU: {speeds.hardware['cpu']}."
     origin = f"Speeds: {rates or 'config/rates.yaml'}."
-    console.print(f"{hardware} {origin}", markup=False, soft_wrap=True)
+    console.print(f"{hardware} {origin}", soft_wrap=True)
     if names := ", ".join(sorted(unknown)):
         warning = f"Sources of unknown size, counted as empty: {names}"
-        console.print(warning, style="yellow", markup=False, soft_wrap=True)
+        console.print(warning, style="yellow", soft_wrap=True)
 
 
 def _survey(root: Path, costs: CostModel, project: Path) -> list[ResultState]:

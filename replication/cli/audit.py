@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from isotropy.cli import console, error_in_one_line, print_line
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
+from isotropy.printable import plain_console
 from replication.cli.common import Root, find_project, refuse, study_plan
 from replication.provenance.format import LEDGER, ledger_bytes, read_ledger
 
@@ -142,7 +142,7 @@ def trace(
         typer.echo(json.dumps(lineage, indent=1, default=str))  # all else than ASCII as escapes
     else:
         # In a file or a pipe nothing is cut; a terminal wraps.
-        wide = console if console.is_terminal else Console(highlight=False, width=1000)
+        wide = console if console.is_terminal else plain_console(width=1000)
         wide.print(tracing.tree(lineage))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from isotropy.cli import error_in_one_line
 from isotropy.files import RESULTS
-from isotropy.printable import escape_for_terminal
+from isotropy.printable import escape_for_terminal, plain_console
 from replication.cli.common import Root, find_project, study_costs
 from replication.provenance.format import LEDGER
 
@@ -53,7 +53,7 @@ def status(
     if watch and as_json:
         raise typer.BadParameter("--watch does not go with --json")
     checkout = find_project(project, root)
-    console = Console(highlight=False)
+    console = plain_console()
     with error_in_one_line():
         if configfile is None and not (root / RESULTS / LEDGER).is_file():
             configfile = []

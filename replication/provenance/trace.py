@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape as escape_markup
+from rich.text import Text
 from rich.tree import Tree
 
 from isotropy.errors import IsotropyError
@@ -58,17 +59,22 @@ def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         label += f"\n[cyan]{escape(values)}[/]"
     if "rule" not in node:
         label += " [dim](by a job above)[/]"
-        return Tree(label) if parent is None else parent.add(label)
+        return _add(label, parent)
     seeds = "".join(f", {name} seed {seed}" for name, seed in node["seeds"].items())
     label += f"\n{escape(node['rule'])}, {node['status']}, {node['determinism']}{escape(seeds)}"
     label += f", {len(node['code'])} code files, {len(node['infrastructure'])} of infrastructure"
     for source in node["sources"]:
         label += f"\n[green]{escape(source['content'])}[/]\n{escape(source['origin'])}"
         label += f"\nlicence: {escape(source['licence'])}"
-    branch = Tree(label) if parent is None else parent.add(label)
+    branch = _add(label, parent)
     for child in node["inputs"]:
         tree(child, branch)
     return branch
+
+
+def _add(label: str, parent: Tree | None) -> Tree:
+    text = Text.from_markup(label, emoji=False)
+    return Tree(text) if parent is None else parent.add(text)
 
 
 def escape(text: str) -> str:

@@ -225,8 +225,11 @@ def test_full_disk_gives_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("in_empty_folder")
 def test_markup_in_file_names_is_escaped() -> None:
-    """Rich markup is printed literally, control characters as escapes."""
-    assert_refused("[red]\x1b[31m.npy", "[red]\\x1b[31m.npy")
+    """Rich markup and emoji are printed literally, control characters as escapes."""
+    assert_refused("[red]:a:\x1b[31m.npy", "[red]:a:\\x1b[31m.npy")
+    np.savez("[b]x:cat:.npz", **{name: np.eye(4) for name in ("[red]a", ":dog:")})
+    result = CliRunner().invoke(app, ["measure", "[b]x:cat:.npz", "--metrics", "isoscore"])
+    assert all(name in result.output for name in ("[red]a", ":dog:"))
 
 
 @pytest.mark.usefixtures("in_empty_folder")

@@ -26,6 +26,7 @@ from replication.sources.own.models import entry_from_folder
 from tests.unit.hub import REVISION, Hub, serving
 from tests.unit.tiny_models import (
     ARCHITECTURES,
+    ENCODER,
     change_json,
     embedded,
     sentences,
@@ -91,6 +92,15 @@ def test_add_reads_two_texts_first(kind: str, folders: dict[str, Path]) -> None:
     else:
         entry = entry_from_folder(folders[kind], "mine", None, None).entry
         assert (entry["size"]["width"], entry["size"]["layers"]) == (16, 2)
+
+
+def test_model_of_one_length_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Landmarks of a Nyströmformer are means of parts of texts of 64 tokens."""
+    fields = ENCODER | {"num_landmarks": 4, "max_position_embeddings": 64}
+    monkeypatch.setitem(ARCHITECTURES, "nystromformer", fields)
+    folder = write_tiny_model("nystromformer", tmp_path / "m")
+    with pytest.raises(IsotropyError, match="texts of 3 and 6 tokens"):
+        embedded(folder, tmp_path / "w", FEW)
 
 
 def test_layer_without_a_vector_per_token_is_refused(
