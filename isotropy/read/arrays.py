@@ -8,6 +8,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from isotropy.read.clouds import (
 )
 from isotropy.read.table_text import format_suffix
 from isotropy.read.tables import read_number_table, read_parquet
-from isotropy.read.word_vectors import read_text_vectors, read_word2vec
+from isotropy.read.word_vectors import WordVectors, read_text_vectors, read_word2vec
 
 TEXT_SUFFIXES = (".txt", ".vec", ".glove", ".w2v")
 TABLES = (".parquet", ".csv", ".tsv")
@@ -274,20 +275,13 @@ def _safetensors(file: Input) -> dict[str, PointCloud]:
     return clouds
 
 
-def _text(file: Input) -> dict[str, PointCloud]:
-    """Vectors as text, converted once to a binary array, which every pass reads."""
-    stored, notes = read_text_vectors(file.path, file.new_file(), file.title)
+def _words(read: Callable[[Path, Path, str], WordVectors], file: Input) -> dict[str, PointCloud]:
+    """Word vectors, converted once to a binary array, which every pass reads."""
+    stored, notes = read(file.path, file.new_file(), file.title)
     require_matrix(file.title, stored.shape)
     cloud = cloud_from_file(file.title, "", stored)
     cloud.notes = notes
     return {"": cloud}
-
-
-def _word2vec(file: Input) -> dict[str, PointCloud]:
-    """Vectors of word2vec's binary format, converted as those in text."""
-    stored = read_word2vec(file.path, file.new_file(), file.title)
-    require_matrix(file.title, stored.shape)
-    return {"": cloud_from_file(file.title, "", stored)}
 
 
 READERS: dict[str, Callable[[Input], dict[str, PointCloud]]] = {
@@ -297,7 +291,7 @@ READERS: dict[str, Callable[[Input], dict[str, PointCloud]]] = {
     ".parquet": read_parquet,
     ".csv": read_number_table,
     ".tsv": read_number_table,
-    **dict.fromkeys(TEXT_SUFFIXES, _text),
-    ".bin": _word2vec,
+    **dict.fromkeys(TEXT_SUFFIXES, partial(_words, read_text_vectors)),
+    ".bin": partial(_words, read_word2vec),
 }
 """Reader of each suffix."""

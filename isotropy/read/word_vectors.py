@@ -1,19 +1,21 @@
 """Read vectors as text: a matrix of numbers, or per line a word and its vector (GloVe), after a
-line `n d` in word2vec files.
+line `n d` in word2vec files; and word2vec's binary format.
 
 What a line means is decided by all of the first lines together, never by one: a word may contain
-blanks, and may be a number. The counts of a word2vec file are checked.
+blanks, and may be a number. The counts of a word2vec file are checked. Words may be any bytes, as
+word2vec cuts long ones inside a character; only blanks and tabs of ASCII separate fields.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from isotropy.read.clouds import StoredArray
 LINES_PER_BLOCK = 4096
 
 
-class TextVectors(NamedTuple):
+class WordVectors(NamedTuple):
     """Vectors converted to a binary array, and sentences on how the file was read."""
 
     stored: StoredArray
@@ -44,46 +46,62 @@ class _Format(NamedTuple):
     n: int | None
 
 
-def read_text_vectors(path: Path, target: Path, title: str | None = None) -> TextVectors:
+def read_text_vectors(path: Path, target: Path, title: str | None = None) -> WordVectors:
     """Convert text vectors to a binary array in the file `target`; `title` is the name in messages.
 
     Raises:
-        IsotropyError: not UTF-8, a line that does not fit the others, or counts in the first line
-            that the file does not have.
+        IsotropyError: UTF-16 or binary, a line that does not fit the others, or counts in the first
+            line that the file does not have.
     """
-    with path.open(encoding="utf-8-sig", newline="\n") as stream, target.open("wb") as file:
-        try:
-            return _convert(title or str(path), stream, target, file)
-        except UnicodeDecodeError as error:
-            raise IsotropyError(
-                f"{title or path}: expected UTF-8, got byte {error.object[error.start]:#04x}"
-            ) from None
+    with path.open("rb") as stream, target.open("wb") as file:
+        if stream.read(3) != BOM_UTF8:
+            stream.seek(0)
+        return _convert(title or str(path), stream, target, file)
 
 
-def _convert(title: str, stream: Any, target: Path, file: Any) -> TextVectors:
+def _convert(title: str, stream: IO[bytes], target: Path, file: IO[bytes]) -> WordVectors:
     lines = enumerate(stream, start=1)
     block = _fields(islice(lines, LINES_PER_BLOCK))
     if not block:
         raise IsotropyError(f"{title}: the file has only blank lines")
+    if any(b"\0" in field for field in block[0][1]):
+        raise IsotropyError(f"{title}: expected UTF-8, got zero bytes: save it as UTF-8")
     layout = _find_format(title, [fields for _, fields in block])
     if layout.n is not None:
         block = block[1:]
-    n = 0
+    n = n_invalid = 0
     while block:
         file.write(_parse(title, block, layout).tobytes())
         n += len(block)
+        n_invalid += sum(not _is_utf8(b" ".join(fields[: -layout.d])) for _, fields in block)
         block = _fields(islice(lines, LINES_PER_BLOCK))
     stored = StoredArray(target, np.dtype(np.float32), 0, (n, layout.d))
-    return TextVectors(stored, _check_count(title, n, layout))
+    return WordVectors(stored, _check_count(title, n, layout) + _note_words(n_invalid))
 
 
-def _fields(lines: Iterable[tuple[int, str]]) -> list[tuple[int, list[str]]]:
+def _fields(lines: Iterable[tuple[int, bytes]]) -> list[tuple[int, list[bytes]]]:
     """Split lines at blanks and tabs, and leave out empty ones; return them with their numbers."""
-    split = ((number, line.split()) for number, line in lines)
-    return [(number, fields) for number, fields in split if fields]
+    split = (
+        (number, line.rstrip(b"\r\n").replace(b"\t", b" ").split(b" ")) for number, line in lines
+    )
+    return [(number, list(filter(None, fields))) for number, fields in split if any(fields)]
 
 
-def _find_format(title: str, rows: list[list[str]]) -> _Format:
+def _is_utf8(word: bytes) -> bool:
+    try:
+        word.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _note_words(n_invalid: int) -> list[str]:
+    """Count the words that are read as with `errors="replace"`."""
+    words = "1 word is" if n_invalid == 1 else f"{n_invalid} words are"
+    return [f"{words} not valid UTF-8"] if n_invalid else []
+
+
+def _find_format(title: str, rows: list[list[bytes]]) -> _Format:
     """Decide from the first lines how all are read.
 
     Raises:
@@ -91,15 +109,17 @@ def _find_format(title: str, rows: list[list[str]]) -> _Format:
     """
     counts = [_n_numbers(row) for row in rows]
     all_numbers = all(n == len(row) for n, row in zip(counts, rows, strict=True))
-    is_header = len(rows[0]) == 2 and all(field.isdecimal() for field in rows[0])
+    is_header = len(rows[0]) == 2 and all(field.isdigit() for field in rows[0])
     if is_header and all_numbers and set(counts[1:]) == {2}:
         is_header = False  # a matrix of two columns
     if is_header:
         n, d = int(rows[0][0]), int(rows[0][1])
-        if min(counts[1:], default=d) > d:
+        # A word that is a number is one of the numbers at the end of its line
+        smallest = min(map(min, counts[1:], (len(row) - 1 for row in rows[1:])), default=d)
+        if smallest > d:
             raise IsotropyError(
                 f"{title}: line 1 promises {n} vectors of {d} numbers, but lines have at least "
-                f"{min(counts[1:])} numbers: correct it, or remove it"
+                f"{smallest} numbers: correct it"
             )
         return _Format(d, True, n)
     if all_numbers:
@@ -114,7 +134,7 @@ def _most_frequent(counts: list[int]) -> int:
     return max(frequencies, key=lambda n: (frequencies[n], n))
 
 
-def _n_numbers(fields: list[str]) -> int:
+def _n_numbers(fields: list[bytes]) -> int:
     """Count the numbers at the end of a line."""
     for n, field in enumerate(reversed(fields)):
         try:
@@ -124,7 +144,7 @@ def _n_numbers(fields: list[str]) -> int:
     return len(fields)
 
 
-def _parse(title: str, block: list[tuple[int, list[str]]], layout: _Format) -> np.ndarray:
+def _parse(title: str, block: list[tuple[int, list[bytes]]], layout: _Format) -> np.ndarray:
     """Return the vectors of lines, shape (lines, d): their last d fields, since a word may contain
     blanks.
     """
@@ -141,7 +161,7 @@ def _parse(title: str, block: list[tuple[int, list[str]]], layout: _Format) -> n
     except ValueError:
         for number, fields in block:
             if _n_numbers(fields) < d:
-                wrong = fields[len(fields) - _n_numbers(fields) - 1]
+                wrong = fields[len(fields) - _n_numbers(fields) - 1].decode(errors="replace")
                 raise IsotropyError(
                     f"{title}, line {number}: expected a number, got {wrong[:40]!r}"
                 ) from None
@@ -198,8 +218,8 @@ def iterate(stream: Stream, n: int, d: int) -> Iterator[tuple[bytes, bytes]]:
         yield bytes(word), values
 
 
-def read_word2vec(path: Path, target: Path, title: str) -> StoredArray:
-    """Convert the vectors to a binary array in the file `target`. Words may be any bytes.
+def read_word2vec(path: Path, target: Path, title: str) -> WordVectors:
+    """Convert vectors of word2vec's binary format to a binary array in the file `target`.
 
     Args:
         path: the file.
@@ -218,12 +238,14 @@ def read_word2vec(path: Path, target: Path, title: str) -> StoredArray:
             )
         stream.seek(0)
         n, d = read_counts(stream)
+        n_invalid = 0
         with target.open("wb") as file:
-            for _, values in iterate(stream, n, d):
+            for word, values in iterate(stream, n, d):
+                n_invalid += not _is_utf8(word)
                 file.write(values)
         if stream.read().strip(b"\n"):
             raise IsotropyError(
                 f"{title}: line 1 promises {n} vectors of {d} numbers, but the file goes on: "
                 "correct it"
             )
-    return StoredArray(target, np.dtype("<f4"), 0, (n, d))
+    return WordVectors(StoredArray(target, np.dtype("<f4"), 0, (n, d)), _note_words(n_invalid))

@@ -106,7 +106,7 @@ FILES: list[Case] = [
     ("x.txt", lambda: text("x.txt", GLOVE + "w 1 2 x 4\n"), "got 'x'"),
     ("x.txt", lambda: text("x.txt", "ten letter"), "line 1"),
     ("x.txt", lambda: text("x.txt", GLOVE + "w nan 1 2 3\n"), "row 41 holds NaN"),
-    ("x.txt", lambda: text("x.txt", b"\xff\xfe" + GLOVE.encode()), "UTF-8"),
+    ("x.txt", lambda: text("x.txt", GLOVE.encode("utf-16")), "UTF-8"),
     ("x.txt", lambda: text("x.txt", "5 4\n"), "promises 5 vectors"),
     ("x.txt", lambda: text("x.txt", " \n\n"), "blank lines"),
     ("x.txt", lambda: text("x.txt", "40 3\n" + GLOVE), "at least 4 numbers"),
