@@ -177,7 +177,7 @@ def _open_frame(title: str, columns: Columns, request: Request) -> Opened:
     own = [getattr(request, name) for name in GROUPS]
     excluded = frozenset(name for name in own if isinstance(name, str) and name in names)
     groups = _read_groups(request, title, read_field)
-    clouds = table_clouds(title, columns, _columns(request), excluded)
+    clouds = table_clouds(title, columns, _columns(request), excluded, _layers(request))
     return _with_groups(select_layers(title, clouds, _layers(request)), groups, [])
 
 

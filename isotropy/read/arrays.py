@@ -7,7 +7,7 @@ import json
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from isotropy.read.clouds import (
     Input,
     PointCloud,
     StoredArray,
+    choose_arrays,
     cloud_from_array,
     cloud_from_file,
     require_matrix,
@@ -135,12 +136,9 @@ def select_layers(
                 )
             if names[0] == "0":
                 raise IsotropyError(f"{title}: --layers {name}: expected 0 to {len(names) - 1}")
-            raise _no_array(title, name, names)
+            hint = suggest(name, names, "in the file")
+            raise IsotropyError(f"{title}: no array {name!r}; {hint}")
     return [clouds[name] for name in layers]
-
-
-def _no_array(title: str, name: str, names: Iterable[str]) -> IsotropyError:
-    return IsotropyError(f"{title}: no array {name!r}; {suggest(name, names, 'in the file')}")
 
 
 def _npy(file: Input) -> dict[str, PointCloud]:
@@ -182,31 +180,25 @@ def _cloud_from_mapped(file: Input, layer: int | str, array: np.ndarray) -> Poin
 
 
 def _npz(file: Input) -> dict[str, PointCloud]:
-    """All two-dimensional arrays, or those that are asked for, each unpacked and mapped."""
+    """The arrays that are asked for, or all of two dimensions, each unpacked and mapped."""
+    arrays = {}
     with zipfile.ZipFile(file.path) as archive:
         members = {n.removesuffix(".npy"): n for n in archive.namelist() if n.endswith(".npy")}
-        shapes = {name: _stored_shape(archive, members[name]) for name in sorted(members)}
-        objects = [name for name, shape in shapes.items() if shape is None]
-        wanted = list(members) if file.layers is None else file.layers
-        for name in wanted:
-            if name not in members:
-                raise _no_array(file.title, name, members)
-        if refused := [name for name in wanted if name in objects]:
-            others = ", ".join(name for name in shapes if name not in objects)
+        names = choose_arrays(file.title, sorted(members, file.layers))
+        shapes = {name: _stored_shape(archive, members[name]) for name in names}
+        if refused := [name for name in names if shapes[name] is None]:
+            others = ", ".join(name for name in names if name not in refused)
             choice = f"; or name other arrays, as in --layers {others}" if others else ""
             raise IsotropyError(f"{file.title}, {refused[0]}: {OBJECTS}{choice}")
-        arrays = {}
         for name in _matrices(file, shapes):
-            if name in wanted:
-                target = file.new_file()
-                with archive.open(members[name]) as packed, target.open("wb") as unpacked:
-                    shutil.copyfileobj(packed, unpacked)
-                arrays[name] = _map_array(f"{file.title}, {name}", target)
+            target = file.new_file()
+            with archive.open(members[name]) as packed, target.open("wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked)
+            arrays[name] = _map_array(f"{file.title}, {name}", target)
     clouds = {}
-    single = len(_matrices(file, shapes)) == 1
     for name, array in arrays.items():
         stored = file._replace(path=Path(str(array.filename)))  # type: ignore[attr-defined]
-        clouds[name] = _cloud_from_mapped(stored, "" if single else name, array)
+        clouds[name] = _cloud_from_mapped(stored, _layer_name(file, name, arrays), array)
         clouds[name].notes = _note_arrays(file, shapes)
     return clouds
 
@@ -222,18 +214,23 @@ def _stored_shape(archive: zipfile.ZipFile, member: str) -> tuple[int, ...] | No
 
 
 def _matrices(file: Input, shapes: Mapping[str, Sequence[int] | None]) -> list[str]:
-    """Names of the arrays (n, d) of a file of several arrays.
+    """Names of the arrays that are asked for, or of all (n, d).
 
     Raises:
-        IsotropyError: there is none, or one has too few rows or dimensions.
+        IsotropyError: there is none, or one is no point cloud.
     """
-    names = [name for name, shape in shapes.items() if shape is not None and len(shape) == 2]
+    names = [name for name, shape in shapes.items() if file.layers or len(shape or ()) == 2]
     if not names:
         listing = ", ".join(f"{name}: {shape}" for name, shape in shapes.items()) or "none"
         raise IsotropyError(f"{file.title}: expected an array of shape (n, d), got {listing}")
     for name in names:
         require_matrix(f"{file.title}, {name}", tuple(shapes[name] or ()))
     return names
+
+
+def _layer_name(file: Input, name: str, names: Collection[str]) -> str:
+    """The name of an array; "" for the only one, unless it was asked for."""
+    return "" if file.layers is None and len(names) == 1 else name
 
 
 def _note_arrays(file: Input, shapes: Mapping[str, Sequence[int] | None]) -> list[str]:
@@ -246,7 +243,7 @@ def _note_arrays(file: Input, shapes: Mapping[str, Sequence[int] | None]) -> lis
 
 
 def _safetensors(file: Input) -> dict[str, PointCloud]:
-    """All two-dimensional arrays, in the order of their names."""
+    """The arrays that are asked for, or all of two dimensions, in the order of their names."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -258,7 +255,10 @@ def _safetensors(file: Input) -> dict[str, PointCloud]:
         length = int.from_bytes(stream.read(8), "little")
         header = json.loads(stream.read(length))
     header.pop("__metadata__", None)
-    shapes = {name: entry["shape"] for name, entry in sorted(header.items())}
+    shapes = {
+        name: header[name]["shape"]
+        for name in choose_arrays(file.title, sorted(header, file.layers))
+    }
     clouds = {}
     for name in (names := _matrices(file, shapes)):
         entry = header[name]
@@ -270,7 +270,7 @@ def _safetensors(file: Input) -> dict[str, PointCloud]:
         begin = 8 + length + entry["data_offsets"][0]
         n, d = entry["shape"]
         stored = StoredArray(file.path, SAFETENSORS[entry["dtype"]], begin, (n, d))
-        clouds[name] = cloud_from_file(file.title, "" if len(names) == 1 else name, stored)
+        clouds[name] = cloud_from_file(file.title, _layer_name(file, name, names), stored)
         clouds[name].notes = _note_arrays(file, shapes)
     return clouds
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from isotropy.errors import IsotropyError
+from isotropy.errors import IsotropyError, suggest
 
 BLOCK_BYTES = 2**25
 """Size of a block of rows in single precision."""
@@ -210,6 +210,21 @@ class Input(NamedTuple):
         descriptor, name = tempfile.mkstemp(dir=self.work)
         os.close(descriptor)
         return Path(name)
+
+
+def choose_arrays(title: str, names: Iterable[str], wanted: Sequence[str] | None) -> list[str]:
+    """Names of the arrays that are asked for; None: all.
+
+    Raises:
+        IsotropyError: there is no such array.
+    """
+    names = list(names)
+    for name in wanted or []:
+        if name not in names:
+            raise IsotropyError(
+                f"{title}: no array {name!r}; {suggest(name, names, 'in the file')}"
+            )
+    return names if wanted is None else list(wanted)
 
 
 def require_matrix(title: str, shape: tuple[int, ...]) -> None:

@@ -26,6 +26,7 @@ from isotropy.read.clouds import (
     PointCloud,
     StoredArray,
     as_floats,
+    choose_arrays,
     cloud_from_file,
     require_matrix,
     rows_per_block,
@@ -97,7 +98,7 @@ def read_parquet(file: Input) -> dict[str, PointCloud]:
     columns = Columns(
         parquet.schema_arrow, parquet.metadata.num_rows, partial(_parquet_batches, file)
     )
-    return table_clouds(file.title, columns, file.columns, file.groups)
+    return table_clouds(file.title, columns, file.columns, file.groups, file.layers)
 
 
 def frame_columns(x: Any) -> Columns | None:
@@ -147,7 +148,11 @@ def _as_arrow(x: Any) -> Any:
 
 
 def table_clouds(
-    title: str, source: Columns, columns: Sequence[str] | None, groups: frozenset[str]
+    title: str,
+    source: Columns,
+    columns: Sequence[str] | None,
+    groups: frozenset[str],
+    layers: Sequence[str] | None,
 ) -> dict[str, PointCloud]:
     """A cloud per column of lists of numbers, or one cloud of the columns that are dimensions.
 
@@ -156,6 +161,7 @@ def table_clouds(
         source: its columns.
         columns: names or globs of those that are dimensions; None: as `choose_dimensions` says.
         groups: names of those that hold labels, types or sentences.
+        layers: names of the columns of lists that are asked for; None: all.
 
     Raises:
         IsotropyError: it is unclear which columns are dimensions.
@@ -166,6 +172,7 @@ def table_clouds(
     table = Table(title, _fields(schema), frozenset(index | groups))
     lists = [field.name for field in schema if _is_list(field.type)]
     if chosen := _choose_lists(table, columns, lists):
+        chosen = choose_arrays(title, chosen, layers)
         return {name: _list_cloud(title, source, name, len(lists) == 1) for name in chosen}
     names = choose_dimensions(table, columns)
     shape = source.n, len(names)

@@ -14,7 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
+from safetensors.torch import save_file
 from typer.testing import CliRunner, Result
 
 from isotropy.errors import IsotropyError
@@ -272,6 +274,22 @@ def test_arrays_of_an_archive_are_layers() -> None:
     assert document["notes"] == ["x.npz: arrays (n, d) are first, second; left out: y"]
     (row,) = json.loads(measure("x.npz", "--json", "--layers", "second").stdout)["rows"]
     assert row == document["rows"][1]
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.safetensors", "x.parquet"])
+def test_arrays_that_are_not_asked_for_refuse_nothing(name: str) -> None:
+    short, mask = np.ones((1, 3)), np.ones((N, 3), dtype=bool)
+    if name == "x.npz":
+        np.savez(name, x=X, short=short, mask=mask, objects=OBJECTS)
+    elif name == "x.parquet":
+        pq.write_table(pa.table({"x": list(X), "short": [[1.0]] * N}), name)
+    else:
+        arrays = {"x": X, "short": short, "mask": mask}
+        tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
+        save_file(tensors | {"float8": torch.ones(N, 3).to(torch.float8_e4m3fn)}, name)
+    (row,) = json.loads(measure(name, "--layers", "x", "--json").stdout)["rows"]
+    assert row["layer"] == "x"
+    assert row["isoscore"] == pytest.approx(isoscore(X), rel=1e-9)
 
 
 def write_random(name: str, values: np.ndarray, names: list[str] | None) -> None:
