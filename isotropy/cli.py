@@ -108,6 +108,10 @@ Separator = Annotated[
     str | None,
     typer.Option(help="What stands between the fields of a table: ',', ';' or '\\t'."),
 ]
+Quoting = Annotated[
+    bool,
+    typer.Option("--quoting", help="Quotation marks enclose fields between tabs, as in CSV."),
+]
 Pool = Annotated[
     str | None,
     typer.Option(help="mean, cls, last, or tokens (a row per token); default: the model's own."),
@@ -178,6 +182,7 @@ def measure(
     layers: Layers = None,
     columns: Columns = None,
     separator: Separator = None,
+    quoting: Quoting = False,
     pooling: Pool = None,
     prompt: Prompt = None,
     prompt_name: PromptName = None,

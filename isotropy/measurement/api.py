@@ -44,8 +44,8 @@ def measure(
         layers: numbers of a model's layers, "output", or "all"; or names of arrays.
         transforms: compare transforms that may make the vectors more isotropic; a row for each.
         options: the command's others, by their names: `types` and `sentences` (as `labels`),
-            `columns`, `separator`, `pooling`, `prompt`, `prompt_name`, `truncate_dim`, `sample`,
-            `seed`, `clusters`, `components`, `device`.
+            `columns`, `separator`, `quoting`, `pooling`, `prompt`, `prompt_name`, `truncate_dim`,
+            `sample`, `seed`, `clusters`, `components`, `device`.
 
     Returns:
         A row per layer (and transform) with scores and their standard errors (`…_error`), NaN where

@@ -23,7 +23,7 @@ from isotropy.read.clouds import PointCloud, cloud_from_array, require_matrix
 from isotropy.read.rows import class_keys, list_values, require_texts
 from isotropy.read.table_text import SEPARATORS, format_suffix
 from isotropy.read.tables import Columns, frame_columns, table_clouds
-from isotropy.read.text_files import Column, parse_column, read_labels, read_texts
+from isotropy.read.text_files import Column, note_table, parse_column, read_labels, read_texts
 
 GROUPS = Groups._fields
 MODEL_OPTIONS = ("texts", "pooling", "prompt", "prompt_name", "truncate_dim")
@@ -41,6 +41,7 @@ class Request(NamedTuple):
     layers: list[str] | None = None
     columns: list[str] | None = None
     separator: str | None = None
+    quoting: bool = False
     pooling: str | None = None
     prompt: str | None = None
     prompt_name: str | None = None
@@ -95,10 +96,11 @@ class Opened(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The class of each row, and what the values are called in messages."""
+    """The class of each row, what the values are called in messages, and how they were read."""
 
     title: str
     keys: np.ndarray
+    notes: list[str]
 
 
 def open_input(x: Any, request: Request, work: Path) -> Opened:
@@ -147,20 +149,22 @@ def _open_file(path: Path, request: Request, work: Path) -> Opened:
     own = frozenset(
         name if column.field is None else column.field
         for name in GROUPS
-        if (column := _named_column(getattr(request, name), path if has_fields else None))
+        if (column := _named_column(getattr(request, name), request, path if has_fields else None))
         and column.path.samefile(path)
     )
-    read_field = partial(_read_field, path) if has_fields else None
+    read_field = partial(_read_field, path, request.quoting) if has_fields else None
     groups = _read_groups(request, str(path), read_field)
     separator = "\t" if request.separator == r"\t" else request.separator
     if separator not in (None, *SEPARATORS):
         raise IsotropyError(rf"--separator: expected ',', ';' or '\t', got {separator!r}")
-    clouds = open_file(path, _layers(request), work, _columns(request), own, separator)
+    clouds = open_file(
+        path, _layers(request), work, _columns(request), own, separator, request.quoting
+    )
     return _with_groups(clouds, groups, [path])
 
 
-def _read_field(path: Path, field: str, name: str) -> np.ndarray:
-    return read_labels(Column(path, field), name)
+def _read_field(path: Path, quoting: bool, field: str, name: str) -> np.ndarray:
+    return read_labels(Column(path, field, quoting), name)
 
 
 def _open_frame(title: str, columns: Columns, request: Request) -> Opened:
@@ -214,8 +218,8 @@ def _open_model(title: str, model: Any, request: Request, work: Path) -> Opened:
         raise IsotropyError(f"{title}: --columns is for tables ({', '.join(TABLES)})")
     if request.texts is None:
         raise IsotropyError(f"{title}: a model needs texts to embed: --texts FILE[:FIELD]")
-    texts, file = _read_texts(request.texts)
-    read_field = None if file is None else partial(_read_field, file)
+    texts, notes, file = _read_texts(request)
+    read_field = None if file is None else partial(_read_field, file, request.quoting)
     text_groups = _read_groups(request, str(file), read_field)
     for name, group in text_groups.items():
         _require_rows(name, group, len(texts))
@@ -237,16 +241,17 @@ def _open_model(title: str, model: Any, request: Request, work: Path) -> Opened:
             types=embedded.types if groups.types is None else groups.types,
             sentences=embedded.texts if groups.sentences is None else groups.sentences,
         )
+    notes += [note for group in text_groups.values() for note in group.notes]
     read = [] if file is None else [file]
-    return Opened(embedded.clouds, groups, embedded.notes, read, embedded.model)
+    return Opened(embedded.clouds, groups, [*notes, *embedded.notes], read, embedded.model)
 
 
-def _read_texts(texts: Any) -> tuple[list[str], Path | None]:
-    """The texts for a model, and the file that they come from, if they do."""
-    if not isinstance(texts, str | os.PathLike):
-        return require_texts("texts", list_values(texts, "texts")), None
-    column = parse_column(os.fspath(texts))
-    return read_texts(column), column.path
+def _read_texts(request: Request) -> tuple[list[str], list[str], Path | None]:
+    """The texts for a model, notes on how they were read, and the file that they come from."""
+    if not isinstance(request.texts, str | os.PathLike):
+        return require_texts("texts", list_values(request.texts, "texts")), [], None
+    column = parse_column(os.fspath(request.texts), quoting=request.quoting)
+    return read_texts(column), note_table(column), column.path
 
 
 def _layers(request: Request) -> list[str] | None:
@@ -269,17 +274,17 @@ def _refuse_model_options(title: str, kind: str, request: Request) -> None:
             raise IsotropyError(f"{title}: --{name} is for models, this is {kind}")
 
 
-def _named_column(value: Any, default: Path | None) -> Column | None:
+def _named_column(value: Any, request: Request, default: Path | None = None) -> Column | None:
     """The column that a name means: FILE, FILE:FIELD, or a field of the default; None for objects,
     and without a default.
     """
     if isinstance(value, os.PathLike):
-        return parse_column(os.fspath(value))
+        return parse_column(os.fspath(value), quoting=request.quoting)
     if not isinstance(value, str):
         return None
     if Path(value).is_file() or Path(value.rpartition(":")[0]).is_file():
-        return parse_column(value)
-    return None if default is None else Column(default, value)
+        return parse_column(value, quoting=request.quoting)
+    return None if default is None else Column(default, value, request.quoting)
 
 
 def _read_groups(
@@ -298,12 +303,12 @@ def _read_groups(
         value = getattr(request, name)
         if value is None:
             continue
-        if (column := _named_column(value, None)) is not None:
-            groups[name] = _Group(str(column), read_labels(column, name))
+        if (column := _named_column(value, request)) is not None:
+            groups[name] = _Group(str(column), read_labels(column, name), note_table(column))
         elif not isinstance(value, str):
-            groups[name] = _Group(name, class_keys(name, name, list_values(value, name)))
+            groups[name] = _Group(name, class_keys(name, name, list_values(value, name)), [])
         elif read_field is not None:
-            groups[name] = _Group(f"{title}:{value}", read_field(value, name))
+            groups[name] = _Group(f"{title}:{value}", read_field(value, name), [])
         else:
             raise IsotropyError(f"--{name} {value}: no such file; give FILE or FILE:FIELD")
     return groups
@@ -314,7 +319,9 @@ def _with_groups(clouds: list[PointCloud], groups: dict[str, _Group], read: list
     for name, group in groups.items():
         for cloud in clouds:
             _require_rows(name, group, cloud.n)
-    return Opened(clouds, Groups(**{n: group.keys for n, group in groups.items()}), [], read)
+    keys = {name: group.keys for name, group in groups.items()}
+    notes = [note for group in groups.values() for note in group.notes]
+    return Opened(clouds, Groups(**keys), notes, read)
 
 
 def _require_rows(name: str, group: _Group, n: int) -> None:

@@ -67,6 +67,7 @@ def open_file(
     columns: list[str] | None = None,
     groups: frozenset[str] = frozenset(),
     separator: str | None = None,
+    quoting: bool = False,
 ) -> list[PointCloud]:
     """Read the point clouds of a file, in the format of its suffix.
 
@@ -77,6 +78,7 @@ def open_file(
         columns: names or globs of a table's columns that are dimensions; None: 0, 1, 2, …
         groups: names of its columns that hold labels, types or sentences.
         separator: what stands between the fields of a table as text; None: what splits line 1.
+        quoting: whether quotation marks enclose fields between tabs.
 
     Raises:
         IsotropyError: no such file, an unknown or dangerous format, or no vectors in it.
@@ -89,7 +91,7 @@ def open_file(
         raise IsotropyError(f"{path}: --columns is for tables ({', '.join(TABLES)})")
     if not path.stat().st_size:
         raise IsotropyError(f"{path}: the file is empty")
-    file = Input(path, str(path), work, layers, columns, groups, separator)
+    file = Input(path, str(path), work, layers, columns, groups, separator, quoting)
     try:
         if path.suffix.lower() == ".gz":
             file = file._replace(path=file.new_file())
@@ -184,7 +186,7 @@ def _npz(file: Input) -> dict[str, PointCloud]:
     arrays = {}
     with zipfile.ZipFile(file.path) as archive:
         members = {n.removesuffix(".npy"): n for n in archive.namelist() if n.endswith(".npy")}
-        names = choose_arrays(file.title, sorted(members, file.layers))
+        names = choose_arrays(file.title, sorted(members), file.layers)
         shapes = {name: _stored_shape(archive, members[name]) for name in names}
         if refused := [name for name in names if shapes[name] is None]:
             others = ", ".join(name for name in names if name not in refused)
@@ -257,7 +259,7 @@ def _safetensors(file: Input) -> dict[str, PointCloud]:
     header.pop("__metadata__", None)
     shapes = {
         name: header[name]["shape"]
-        for name in choose_arrays(file.title, sorted(header, file.layers))
+        for name in choose_arrays(file.title, sorted(header), file.layers)
     }
     clouds = {}
     for name in (names := _matrices(file, shapes)):

@@ -195,6 +195,7 @@ class Input(NamedTuple):
         columns: names or globs of a table's columns that are dimensions; None: 0, 1, 2, …
         groups: names of its columns that hold labels, types or sentences.
         separator: what stands between the fields of a table as text; None: what splits line 1.
+        quoting: whether quotation marks enclose fields between tabs.
     """
 
     path: Path
@@ -204,6 +205,7 @@ class Input(NamedTuple):
     columns: list[str] | None = None
     groups: frozenset[str] = frozenset()
     separator: str | None = None
+    quoting: bool = False
 
     def new_file(self) -> Path:
         """Make an empty file in the folder for temporary files."""

@@ -7,13 +7,11 @@ user: a score among the dimensions would be a metric of another cloud.
 
 from __future__ import annotations
 
-import csv
 import fnmatch
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -31,7 +29,14 @@ from isotropy.read.clouds import (
     require_matrix,
     rows_per_block,
 )
-from isotropy.read.table_text import MAX_FIELD, SEPARATORS, format_suffix
+from isotropy.read.table_text import (
+    SEPARATORS,
+    first_rows,
+    format_suffix,
+    has_quoting,
+    note_quotes,
+    require_plain_names,
+)
 
 HEAD_ROWS = 1000
 """The rows in which a column of texts is searched for numbers."""
@@ -191,8 +196,8 @@ def read_number_table(file: Input) -> dict[str, PointCloud]:
     import pyarrow as pa
 
     separator, names, named = _read_names(file)
-    _require_closed_quotes(file, separator)
-    open_table = partial(_open_text, file.path, separator, names, skip=named)
+    notes = note_quotes(file.path, file.title, separator, quoting=file.quoting)
+    open_table = partial(_open_text, file, separator, names, skip=named)
     schema = open_table().schema
     index = {""} if named and names[0] == "" else set[str]()  # as pandas and R write
     table = Table(file.title, _fields(schema), frozenset(file.groups | index), named)
@@ -210,7 +215,9 @@ def read_number_table(file: Input) -> dict[str, PointCloud]:
             stream.write(_rows(batch, chosen).tobytes())
     stored = StoredArray(target, np.dtype(np.float64), 0, (n, len(chosen)))
     require_matrix(file.title, stored.shape)
-    return {"": _describe(cloud_from_file(file.title, "", stored), table, chosen)}
+    cloud = _describe(cloud_from_file(file.title, "", stored), table, chosen)
+    cloud.notes += notes
+    return {"": cloud}
 
 
 def choose_dimensions(table: Table, patterns: Sequence[str] | None) -> list[str]:
@@ -318,18 +325,16 @@ def _fields(schema: Any) -> list[Field]:
 
 def _read_names(file: Input) -> tuple[str, list[str], bool]:
     """The separator, the names of the columns, and whether the first line is these names."""
-    csv.field_size_limit(MAX_FIELD)
     try:
-        with file.path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = {s: list(islice(filter(None, csv.reader(stream, delimiter=s)), 2))
-                    for s in SEPARATORS if stream.seek(0) == 0}  # fmt: skip
+        separator = file.separator or _separator(file)
+        rows = first_rows(file.path, separator, 2, quoting=file.quoting)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise IsotropyError(f"{file.title}: expected UTF-8, got byte {byte:#04x}") from None
-    separator = file.separator or _separator(file, rows)
-    if len(rows[separator]) < 2:
+    if len(rows) < 2:
         raise IsotropyError(f"{file.title}: expected at least 2 rows, got one line or none")
-    first, second = ([field.strip() for field in row] for row in rows[separator])
+    first, second = rows
+    require_plain_names(file.title, first)
     numeric = [field for field in first if _is_number(field)]
     if not numeric:
         return separator, first, True
@@ -344,9 +349,10 @@ def _read_names(file: Input) -> tuple[str, list[str], bool]:
     return separator, [str(i) for i in range(len(first))], False
 
 
-def _separator(file: Input, rows: dict[str, list[list[str]]]) -> str:
+def _separator(file: Input) -> str:
     """The separator that the suffix .tsv says, or the only one that splits the first line."""
-    candidates = [s for s in SEPARATORS if rows[s] and len(rows[s][0]) > 1]
+    firsts = {s: first_rows(file.path, s, 1, quoting=file.quoting) for s in SEPARATORS}
+    candidates = [s for s, rows in firsts.items() if rows and len(rows[0]) > 1]
     if format_suffix(Path(file.title)) == ".tsv" and "\t" in candidates:
         return "\t"
     if len(candidates) == 1:
@@ -366,25 +372,6 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _require_closed_quotes(file: Input, separator: str) -> None:
-    """Refuse quotation marks that are not closed: all up to the next one would be one field, and
-    rows would be lost. Files without quotation marks are not parsed for it.
-    """
-    with file.path.open("rb") as stream:
-        if not any(b'"' in chunk for chunk in iter(partial(stream.read, 2**20), b"")):
-            return
-    with file.path.open(encoding="utf8", errors="replace", newline="") as text:
-        reader = csv.reader(text, delimiter=separator, strict=True)
-        try:
-            for _ in reader:
-                pass
-        except csv.Error as error:
-            raise IsotropyError(
-                f"{file.title}, line {reader.line_num}: expected quotation marks around whole "
-                f"fields ({error}): double or remove them; word vectors may be named .vec"
-            ) from None
-
-
 def _refuse_broken_numbers(table: Table, batch: Any) -> None:
     """Refuse a column that '*' would leave out for a few values only."""
     for field in table.fields:
@@ -400,7 +387,7 @@ def _refuse_broken_numbers(table: Table, batch: Any) -> None:
 
 
 def _open_text(
-    path: Path,
+    file: Input,
     separator: str,
     names: list[str],
     types: dict[str, Any] | None = None,
@@ -410,13 +397,16 @@ def _open_text(
     """Open a table as batches; `types` are the columns to read, all others are left out."""
     from pyarrow import csv as arrow_csv
 
+    is_quoted = has_quoting(separator, quoting=file.quoting)
     return arrow_csv.open_csv(
-        path,
+        file.path,
         # A row must fit one block. skip_rows counts lines, and names may hold line breaks
         arrow_csv.ReadOptions(
             block_size=BLOCK_BYTES, column_names=names, skip_rows_after_names=int(skip)
         ),
-        arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        arrow_csv.ParseOptions(
+            delimiter=separator, quote_char=is_quoted and '"', newlines_in_values=is_quoted
+        ),
         arrow_csv.ConvertOptions(column_types=types, include_columns=types and list(types)),
     )
 

@@ -16,6 +16,7 @@ from isotropy.errors import IsotropyError, suggest
 from isotropy.read.rows import class_keys, require_texts
 from isotropy.read.table_text import (
     format_suffix,
+    note_quotes,
     open_text,
     read_csv,
     read_header,
@@ -27,16 +28,23 @@ _DAMAGED = (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError)
 
 
 class Column(NamedTuple):
-    """A file, and the name of a field in it; None: the file's only field, or a default."""
+    """A field of a file.
+
+    Attributes:
+        path: the file.
+        field: name of the field; None: the file's only one, or a default.
+        quoting: whether quotation marks enclose fields between tabs.
+    """
 
     path: Path
     field: str | None
+    quoting: bool = False
 
     def __str__(self) -> str:
         return str(self.path) if self.field is None else f"{self.path}:{self.field}"
 
 
-def parse_column(text: str) -> Column:
+def parse_column(text: str, *, quoting: bool = False) -> Column:
     """Parse FILE or FILE:FIELD. The name of an existing file may contain a colon.
 
     Raises:
@@ -45,7 +53,7 @@ def parse_column(text: str) -> Column:
     path = Path(text)
     file, mark, field = text.rpartition(":")
     is_path = path.exists() or not mark
-    result = Column(path, None) if is_path else Column(Path(file), field)
+    result = Column(path, None, quoting) if is_path else Column(Path(file), field, quoting)
     if not result.path.is_file():
         raise IsotropyError(f"{result.path}: no such file")
     return result
@@ -67,6 +75,15 @@ def read_labels(column: Column, name: str) -> np.ndarray:
         IsotropyError: an unreadable file, or a missing label.
     """
     return class_keys(str(column), name, read_values(column, default=name))
+
+
+def note_table(column: Column) -> list[str]:
+    """Sentences for the user on how a table as text was read."""
+    path, _, quoting = column
+    if format_suffix(path) not in (".csv", ".tsv"):
+        return []
+    separator, _ = read_header(path, quoting=quoting)
+    return note_quotes(path, str(path), separator, quoting=quoting)
 
 
 def read_values(column: Column, default: str) -> list[object]:
@@ -109,8 +126,10 @@ def _read_lines(column: Column) -> list[object]:
 
 
 def _read_csv(column: Column, default: str) -> list[object]:
-    field = _choose_field(column, read_header(column.path)[1], default)
-    return [row[field] for _, row in read_csv(column.path, [field])]
+    _, names = read_header(column.path, quoting=column.quoting)
+    field = _choose_field(column, names, default)
+    rows = read_csv(column.path, [field], quoting=column.quoting)
+    return [row[field] for _, row in rows]
 
 
 def _read_json(column: Column, default: str) -> list[object]:

@@ -186,7 +186,8 @@ REFUSED: list[tuple[str, object, str]] = [
     ("x.csv --columns b", "a,b\nq,1\nr,2\n", "2 dimensions, got 1"),
     (CSV, "a,b\nq,r\nr,s\n", "2 dimensions, got 0"),
     ("x.csv", 'a,b,c\n1,2,"x\n3,4,y\n5,7,z\n', f"line 4: expected {CLOSED}"),
-    ("x.tsv", 'w\tx\ty\n"a\t1.5\t2\n"b\t2.5\t1\n', CLOSED),
+    ("x.tsv --quoting", 'w\tx\ty\n"a\t1.5\t2\n"b\t2.5\t1\n', CLOSED),
+    ("x.tsv --columns *", '"x"\t"y"\n1.5\t2\n2.5\t1\n', "add it"),
     ("x.csv", "\n\n", "one column"),
     ("x.csv.gz", "", "empty"),
     ("x.parquet --columns dim", NAMED, "did you mean 'dim_"),
@@ -205,6 +206,35 @@ def test_unclear_tables_are_refused(command: str, frame: object, word: str) -> N
     write_table(name, frame)  # type: ignore[arg-type]
     (line,) = measure(name, *options, code=2).output.strip().splitlines()
     assert word in line
+
+
+@pytest.mark.parametrize(
+    ("command", "n", "note"),
+    [
+        ("x.tsv", N, None),
+        ("x.tsv --quoting", N - 2, "span lines: 1"),
+        ("x.csv", N - 2, "span lines: 1"),
+        ("x.npy --labels x.csv:word", N - 2, "span lines: 1"),
+        ("x.npy --labels q.tsv:word", N - 2, f"read with quoting: {N - 2}"),
+    ],
+)
+def test_quotation_marks_that_lose_rows_are_counted(command: str, n: int, note: str | None) -> None:
+    """Words of which two are quotation marks: in CSV, a field from the first to the second."""
+    words = [f"w{i}" for i in range(N)]
+    words[4] = words[6] = '"'
+    lines = ["word,x,y,z", *(f"{w},{x},{y},{z}" for w, (x, y, z) in zip(words, X, strict=True))]
+    Path("x.csv").write_text("\n".join(lines))
+    Path("x.tsv").write_text("\n".join(lines).replace(",", "\t"))
+    Path("q.tsv").write_text("word\tx\n" + '"a"\t1\n"b"\t2\n' * (N // 2 - 1))
+    np.save("x.npy", X[: N - 2])
+    columns = [] if "x.npy" in command else ["--columns", "x,y,z"]
+    document = json.loads(measure(*command.split(), *columns, "--json").stdout)
+    (row,) = document["rows"]
+    rows = np.delete(X, [4, 5], axis=0) if n < N and columns else X[:n]
+    assert row["n"] == n
+    assert row["isoscore"] == pytest.approx(isoscore(rows), rel=1e-9)
+    notes = [text for text in document["notes"] if "quotation marks" in text]
+    assert [note in text for text in notes] == [True] * (note is not None)
 
 
 def word2vec(vectors: np.ndarray, n: int | None = None, line_break: bytes = b"\n") -> bytes:

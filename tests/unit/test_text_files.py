@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from isotropy.errors import IsotropyError
-from isotropy.read.text_files import Column, read_texts
+from isotropy.read.arrays import open_file
+from isotropy.read.text_files import Column, read_texts, read_values
 from isotropy.read.word_vectors import read_text_vectors
 
 TEXTS = ['say "tea"', "one, two", "one; two", "two\tthree", "two\nlines", "long " * 40_000]
@@ -38,14 +39,17 @@ def test_texts_are_those_that_were_written(name: str, mark: str, tmp_path: Path)
     data = (mark + FILES[name]).encode()
     (tmp_path / name).write_bytes(data)
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data))
-    assert read_texts(Column(tmp_path / name, "text")) == TEXTS
-    assert read_texts(Column(tmp_path / f"{name}.gz", None)) == TEXTS
+    has_tabs = "\t" in FILES[name].partition("\n")[0]
+    assert read_texts(Column(tmp_path / name, "text", has_tabs)) == TEXTS
+    assert read_texts(Column(tmp_path / f"{name}.gz", None, has_tabs)) == TEXTS
 
 
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("x.tsv", b'text\tlabel\na "b"\t1\n"c\t2\nd\t3\n', "unexpected end"),
+        ("x.csv", b'text,label\na "b",1\n"c,2\nd,3\n', "unexpected end"),
+        ("x.tsv", b'text\tlabel\n"a\tb"\t1\nc\t2\n', "got 3 .read without quoting"),
+        ("x.tsv", b'"text"\t"label"\n"a"\t1\n"b"\t2\n', "--quoting"),
         ("x.csv", b'text,label\n"a" b,1\nc,2\n', "after '\"'"),
         ("x.csv", b"text,text\na,1\nb,2\n", "several"),
         ("x.csv", b"text;label\na;1\nb\n", "line 3"),
@@ -63,6 +67,34 @@ def test_broken_files_are_refused(name: str, content: bytes, words: str, tmp_pat
     with pytest.raises(IsotropyError, match=words) as caught:
         read_texts(Column(tmp_path / name, "text"))
     assert str(tmp_path / name) in str(caught.value)
+
+
+FIELDS = st.text(st.sampled_from("\"'a1.,; \u00a0\u3000\x85\u2028"), min_size=1, max_size=4)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(FIELDS, min_size=2, max_size=9),
+    st.sampled_from(["x.tsv", "x.csv"]),
+    st.sampled_from("\t,;"),
+    st.booleans(),
+)
+def test_fields_are_those_that_were_written(
+    tmp_path: Path, words: list[str], name: str, separator: str, quoting: bool
+) -> None:
+    """Quotation marks enclose fields; between tabs only if the user says so."""
+    name = name if separator == "\t" else "x.csv"
+    frame = pd.DataFrame({"word": words, "x0": range(len(words)), "x1": 0.5})
+    rows = [["word", "x0", "x1"], *frame.astype(str).to_numpy().tolist()]
+    as_is = "".join(f"{separator.join(row)}\n" for row in rows)
+    is_quoted = quoting or separator != "\t"
+    content = frame.to_csv(sep=separator, index=False) if is_quoted else as_is
+    (tmp_path / name).write_text(content, "utf8", newline="")
+    assert read_values(Column(tmp_path / name, "word", quoting), "word") == words
+    (cloud,) = open_file(
+        tmp_path / name, None, tmp_path, ["x?"], separator=separator, quoting=quoting
+    )
+    assert np.array_equal(np.concatenate(list(cloud.blocks())), frame[["x0", "x1"]])
 
 
 VECTORS = {

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, format_value
 from isotropy.read.table_text import class_name
-from isotropy.read.text_files import Column, read_texts, read_values
+from isotropy.read.text_files import Column, note_table, read_texts, read_values
 from replication.sources.formats import Row, content_sha256, read_rows, verify_rows
 from replication.sources.own.hub import Repository
 from replication.sources.own.models import NewEntry
@@ -153,7 +153,7 @@ def _make_entry(
         "contents": {"file": {"status": "stand-in", "title": name} | content_fields},
         "origins": [origin],
     }
-    return NewEntry(entry, _describe(facts, fields, rows, classes))
+    return NewEntry(entry, _describe(facts, fields, rows, classes) + note_table(Column(path, None)))
 
 
 def _refuse_vectors(path: Path) -> None:
