@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from replication.figures.names import space_names
-from replication.figures.style import COLOURS, add_title
+from replication.figures.style import COLOURS, StableLayout, add_title
 from replication.palette import PLACES, STATUS
 
 MARKERS = "osD^vPX"
@@ -316,6 +316,7 @@ def finish(figure: Figure, title: str) -> None:
         figure: one that a function of a paper's `figures.py` has drawn.
         title: for a figure that makes none from its numbers; none if empty.
     """
+    figure.set_layout_engine(StableLayout())
     of_card = figure.get_suptitle()
     if of_card:
         figure.suptitle("").set_in_layout(False)

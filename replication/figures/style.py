@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import BboxImage
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.transforms import Bbox
 
 from replication.palette import SERIES, STATUS
 
@@ -42,6 +44,33 @@ _METADATA: dict[str, dict[str, Any]] = {
     ".png": {"Software": None},
 }
 _MARK = {".pdf": "Keywords", ".svg": "Identifier", ".png": "Record"}
+
+
+class StableLayout(ConstrainedLayoutEngine):
+    """Constrained layout that gives one result for a figure, however often and where it is drawn.
+
+    Matplotlib's begins from the panels' last positions, so that a file depends on those saved
+    before it. The last digits of its solver depend on addresses in memory.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._initial: dict[Axes, Bbox] = {}
+
+    def execute(self, fig: Figure) -> None:
+        """Place the panels, from their initial positions, at multiples of 1e-6 of the figure."""
+        for axes in fig.axes:
+            initial = self._initial.setdefault(axes, axes.get_position(original=True))
+            _place(axes, initial.get_points())
+        super().execute(fig)
+        for axes in fig.axes:
+            _place(axes, axes.get_position(original=True).get_points().round(6))
+
+
+def _place(axes: Axes, corners: np.ndarray) -> None:
+    """Move a panel, which stays in the layout."""
+    axes.set_position(Bbox(corners))
+    axes.set_in_layout(True)
 
 
 def use_style() -> None:
@@ -80,7 +109,7 @@ def _add_strip(figure: Figure, inches: float) -> float:
     for text in figure.texts:
         text.set_y(text.get_position()[1] * bottom)
     engine: Any = figure.get_layout_engine()
-    figure.set_layout_engine("constrained", rect=(0, 0, 1, engine.get()["rect"][3] * bottom))
+    engine.set(rect=(0, 0, 1, engine.get()["rect"][3] * bottom))
     for legend in figure.legends:
         if legend._outside_loc == "upper":  # type: ignore[attr-defined]  # it has no public name
             legend.borderaxespad += 72 * inches / legend.prop.get_size()
