@@ -47,7 +47,7 @@ from replication.context import shard_stems
 from replication.resources import count_gpus
 from replication.papers.registry import KEYS
 from replication.plan.config import load_study
-from replication.plan.costs import CostModel, read_rates
+from replication.plan.costs import CostModel, longest_runtime, read_rates
 from replication.plan.plan import Plan
 from replication.plan.progress import show_progress
 from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
@@ -236,11 +236,14 @@ def memory_for(stem):
 
 def minutes_for(stem):
     """Return the resource function `runtime` for a stem with wildcards, in minutes: the estimate
-    with a margin; doubled with each attempt.
+    with a margin; doubled with each attempt, up to the longest that a partition gives.
     """
-    return doubles_with_attempt(
-        lambda wildcards: estimated_cost(fill_wildcards(stem, wildcards)).minutes
-    )
+
+    def resource(wildcards, attempt):
+        cost = estimated_cost(fill_wildcards(stem, wildcards))
+        return min(cost.minutes * 2 ** (attempt - 1), longest_runtime(gpu=cost.gpu))
+
+    return resource
 
 
 def start_run():

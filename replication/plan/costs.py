@@ -4,9 +4,11 @@ which follow from its spec and the sizes of its sources (`config/sources/`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import ceil
+from functools import cache
+from math import ceil, inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -92,11 +94,11 @@ class Cost(NamedTuple):
 
     @property
     def minutes(self) -> int:
-        """Time in minutes to request: three times the estimate, but no more than half a day unless
-        that is needed.
+        """Time in minutes to request: three times the estimate up to half a day, and at least half
+        as much again.
         """
         estimate = self.seconds / 60
-        return ceil(max(30, estimate, min(3 * estimate, 720)))
+        return ceil(max(30, 1.5 * estimate, min(3 * estimate, 720)))
 
 
 class Total(NamedTuple):
@@ -110,6 +112,18 @@ class Total(NamedTuple):
     longest: float
     disk: float
     memory: float
+
+
+@cache
+def longest_runtime(*, gpu: bool) -> float:
+    """Return the minutes that SLURM's partitions give a job at most, according to the file that
+    the executor is told; infinity without one.
+    """
+    from snakemake_executor_plugin_slurm.partitions import read_partition_file
+
+    file = os.environ.get("SNAKEMAKE_SLURM_PARTITIONS")
+    limits = [p.limits for p in read_partition_file(Path(file))] if file else []
+    return max((limit.max_runtime for limit in limits if limit.max_gpu or not gpu), default=inf)
 
 
 def read_rates(path: Path) -> Rates:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from replication.cli import app
 from replication.plan.config import load_study, read_configuration
-from replication.plan.costs import GIGA, CostModel, read_rates, totals
+from replication.plan.costs import GIGA, Cost, CostModel, longest_runtime, read_rates, totals
 from replication.plan.plan import Plan
 
 TOKENS, MODEL = "embed/brown", "all-MiniLM-L6-v2"
@@ -82,6 +82,21 @@ def test_sizes_follow_from_specs(project: Path) -> None:
     larger = estimate(project, rajaee2021={"n_clusterings": 50})
     stem = "similarity/rajaee2021/polarity-part/all-MiniLM-L6-v2/layer1"
     assert larger.cost(stem).seconds > 5 * costs.cost(stem).seconds
+
+
+def test_requested_time_has_a_margin_and_the_limit_of_the_partitions(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minutes = {hours: Cost(False, 3600 * hours, 0, 0).minutes for hours in (0, 1, 5, 16, 40)}
+    assert minutes == {0: 30, 1: 180, 5: 720, 16: 1440, 40: 3600}
+    file = tmp_path / "partitions.yaml"
+    file.write_text("partitions: {cpu: {max_runtime: 3d}, gpu: {max_runtime: 90, max_gpu: 4}}")
+    monkeypatch.setenv("SNAKEMAKE_SLURM_PARTITIONS", str(file))
+    longest_runtime.cache_clear()
+    assert [longest_runtime(gpu=gpu) for gpu in (False, True)] == [3 * 24 * 60, 90]
+    monkeypatch.delenv("SNAKEMAKE_SLURM_PARTITIONS")
+    longest_runtime.cache_clear()
+    assert longest_runtime(gpu=True) == float("inf")
 
 
 def test_shards_share_the_work(project: Path) -> None:
