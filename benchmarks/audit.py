@@ -1,11 +1,13 @@
 """Speed of the audit: compared with sha256sum on the same files, and on a synthetic study of 5,000
 records.
 
-python benchmarks/audit.py [FOLDER OF A RUN]
+python benchmarks/audit.py [FOLDER OF A RUN] [--records N]
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,6 @@ from replication.provenance.lineage import Lineage
 from replication.provenance.record import Record
 
 THREADS = 2
-N_RECORDS = 5000
 REPEATS = 5
 
 
@@ -70,11 +71,11 @@ def throughput(root: Path) -> None:
         )
 
 
-def records(folder: Path) -> None:
+def write_records(n: int) -> None:
     """Write records of a chain of small jobs, each of which reads the output of the one before."""
     environment = describe_environment(1)
     before: tuple[Path, File, Record] | None = None
-    for i in range(N_RECORDS):
+    for i in range(n):
         output = Path(f"results/chain/{i}.json")
         write_json(output, i)
         path = record_path(output)
@@ -109,25 +110,27 @@ def records(folder: Path) -> None:
         write_json(path, record.model_dump(mode="json"))
         before = (path, record.outputs[0], record)
     # Appended at the end: entries are synced to the disk, which is not timed here.
-    for i in range(N_RECORDS):
+    for i in range(n):
         append_job(Path("results"), Path(f"results/chain/{i}.record.json"))
 
 
 def main() -> None:
     """Print the throughput on a finished study, and the time for synthetic records."""
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", type=Path, nargs="?", default=Path(), metavar="FOLDER OF A RUN")
+    parser.add_argument("--records", type=int, default=5000)
+    options = parser.parse_args()
+    root = options.root.resolve()
     if (root / "results").is_dir():
         throughput(root)
     else:
         print(f"{root / 'results'} does not exist: the throughput needs a finished study")
     with tempfile.TemporaryDirectory() as folder:
-        import os
-
         os.chdir(folder)
-        records(Path(folder))
+        write_records(options.records)
         seconds = best(lambda: verify_all(Path(), threads=THREADS))
         assert all(f.state in GOOD for f in verify_all(Path()))
-        print(f"{N_RECORDS} records: {seconds:.2f} s")
+        print(f"{options.records:,} records: {seconds:.2f} s")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from isotropy.metrics.isoscores import isoscore_star
 from replication.finetune.data import read_task_data
 from replication.finetune.model import load_model, load_tokenizer
 from replication.finetune.spec import FinetuneSpec, GeometrySettings, Method, Training
-from replication.finetune.train import _Training
+from replication.finetune.train import TrainingRun
 
 
 class AuthorsPenalty(IStarLoss):
@@ -96,7 +96,7 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def start_runs(options: argparse.Namespace) -> dict[str, _Training]:
+def start_runs(options: argparse.Namespace) -> dict[str, TrainingRun]:
     """Start training the same model on the same items with each penalty, and make one update of
     each.
     """
@@ -127,7 +127,7 @@ def start_runs(options: argparse.Namespace) -> dict[str, _Training]:
     for name, method in METHODS.items():
         spec = benchmark_spec(name, method, training)
         model = load_model(folder, side.dataset.task, len(side.dataset.label_names), 0, pad).model
-        runs[name] = _Training(spec, model, side.inputs, pad, torch.device(options.device))
+        runs[name] = TrainingRun(spec, model, side.inputs, pad, torch.device(options.device))
         if name == "authors":
             penalty = AuthorsPenalty(int(model.config.hidden_size), strength=-1.0, zeta=0.2)
             runs[name].penalty = penalty.to(runs[name].device)
@@ -158,7 +158,9 @@ def benchmark_spec(name: str, method: Method, training: Training) -> FinetuneSpe
     )
 
 
-def time_updates(runs: dict[str, _Training], options: argparse.Namespace) -> dict[str, list[float]]:
+def time_updates(
+    runs: dict[str, TrainingRun], options: argparse.Namespace
+) -> dict[str, list[float]]:
     """Time updates of all runs alternately; return the seconds of each."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(options.updates):

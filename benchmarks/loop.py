@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--model", default="all-MiniLM-L6-v2")
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--few", type=int, default=5, help="timed updates of the other two loops")
+    parser.add_argument("--pairs", type=int, default=98_175, help="pairs of the updates alone")
     options = parser.parse_args()
     print(f"{torch.get_num_threads()} threads; ms per update")
     for name in options.datasets:
@@ -50,7 +51,7 @@ def main() -> None:
         ]
         items = Items(vectors, text_rows(table), targets(table, dataset))
         compare(name, items, len(dataset.label_names), options.updates, options.few)
-    update_alone()
+    update_alone(options.pairs)
 
 
 def compare(name: str, items: Items, n_labels: int, updates: int, few: int) -> None:
@@ -174,8 +175,9 @@ def errors_of_windows(
     return worst
 
 
-def update_alone(n_pairs: int = 98_175, n_texts: int = 129_803, d: int = 384) -> None:
-    """Time updates without scores, on random pairs as many as a quarter of MNLI."""
+def update_alone(n_pairs: int, d: int = 384) -> None:
+    """Time updates without scores, on random pairs: by default as many as a quarter of MNLI."""
+    n_texts = round(n_pairs * 129_803 / 98_175)
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((n_texts, d)).astype(np.float32) / 20
     items = Items(vectors, rng.integers(0, n_texts, (n_pairs, 2)), rng.integers(0, 3, n_pairs))

@@ -34,28 +34,24 @@ from threadpoolctl import threadpool_limits
 from isotropy.metrics import (
     ShrinkageCovariance,
     cluster_count,
-    cosines,
-    dimension,
     isoscore,
     isoscore_star,
     isoscore_unbiased,
     lid_mle,
     matmul,
     mean_cosine,
-    moving,
     silhouette,
     silhouette_of_labelings,
     two_nn,
     type_cosines,
 )
-from isotropy.metrics import neighbours as search
-from isotropy.metrics import silhouettes as tiles
 from isotropy.metrics.kmeans import kmeans
 from isotropy.metrics.partition import partition_isotropy
 from isotropy.transforms import ClusterBasedEnhancement
 from replication.embed.layers import read_layer
 
 Function = Callable[[], object]
+Size = Callable[[int], int]  # number of points at full scale -> number to draw
 PAUSE_SECONDS = (
     0.3  # seconds before each timing: the other side's threads keep spinning for a while
 )
@@ -79,10 +75,10 @@ def cloud(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return rng.standard_normal((n, d), dtype=np.float32)
 
 
-def isoscores(rng: np.random.Generator) -> Iterator[Comparison]:
+def isoscores(rng: np.random.Generator, size: Size) -> Iterator[Comparison]:
     """IsoScore and I-STAR; each cloud is drawn only when its comparison is run."""
     for n, d in ((10662, 384), (2275, 300), (20000, 768)):
-        X = cloud(rng, n, d)
+        X = cloud(rng, n := size(n), d)
         yield Comparison(
             f"isoscore {n:,}×{d}",
             "IsoScore 2.0.1",
@@ -107,14 +103,14 @@ def isoscores(rng: np.random.Generator) -> Iterator[Comparison]:
         )
 
 
-def unbiased(rng: np.random.Generator) -> Iterator[Comparison]:
+def unbiased(rng: np.random.Generator, size: Size) -> Iterator[Comparison]:
     """IsoScore without bias, beside IsoScore and the package of Chun et al. (2026). The difference
     from IsoScore is its bias.
     """
     from dimensionality import participation_ratio
 
     for n, d in ((20000, 768), (10662, 384), (2275, 300), (512, 768), (50, 768)):
-        X = cloud(rng, n, d) * np.linspace(0.2, 2, d, dtype=np.float32)
+        X = cloud(rng, n := size(n), d) * np.linspace(0.2, 2, d, dtype=np.float32)
         label, ours = f"isoscore_unbiased {n:,}×{d}", lambda X=X: isoscore_unbiased(X)
         operations = n * d * min(n, d)
         yield Comparison(label, "our isoscore", ours, lambda X=X: isoscore(X), operations)
@@ -129,9 +125,10 @@ def unbiased(rng: np.random.Generator) -> Iterator[Comparison]:
             )
 
 
-def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
+def silhouettes(rng: np.random.Generator, size: Size) -> Iterator[Comparison]:
     """Silhouettes of one labeling, and of several for choosing a number of clusters."""
     for n, d, k in ((10662, 384, 2), (2275, 300, 900), (11462, 300, 2431)):
+        n, k = size(n), min(k, size(k))
         X, y = cloud(rng, n, d), np.r_[np.arange(k), rng.integers(0, k, n - k)]
         label, ours, floor = (
             f"silhouette {n:,}×{d}, {k:,} classes",
@@ -141,16 +138,7 @@ def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
         yield Comparison(
             label, "scikit-learn", ours, lambda X=X, y=y: silhouette_score(X, y), floor
         )
-        if k != 900:
-            yield Comparison(
-                label,
-                "our plain torch",
-                ours,
-                lambda X=X, y=y: plain_silhouette(X, y),
-                floor,
-                rounds=3,
-            )
-    n, d = 10_000, 768
+    n, d = size(10_000), 768
     X, labelings = cloud(rng, n, d), [rng.integers(0, k, n) for k in range(2, 16)]
     yield Comparison(
         f"silhouettes for k = 2…15, {n:,}×{d}",
@@ -160,46 +148,33 @@ def silhouettes(rng: np.random.Generator) -> Iterator[Comparison]:
         n * n * (d + 2 * sum(range(2, 16))),
         rounds=1,
     )
-    big, many = cloud(rng, 20_000, d), [rng.integers(0, k, 20_000) for k in range(2, 16)]
+    n = size(20_000)
+    big, many = cloud(rng, n, d), [rng.integers(0, k, n) for k in range(2, 16)]
     yield Comparison(
-        f"silhouettes for k = 2…15, 20,000×{d}",
+        f"silhouettes for k = 2…15, {n:,}×{d}",
         "scikit-learn, k = 2 alone",
         lambda: silhouette_of_labelings(big, many).numpy()[0],
         lambda: silhouette_score(big, many[0]),
-        20_000**2 * (d + 2 * sum(range(2, 16))),
+        n * n * (d + 2 * sum(range(2, 16))),
         rounds=1,
     )
 
 
-def interpolated(rng: np.random.Generator) -> Iterator[Comparison]:
-    """Silhouettes interpolated within a window, with as many classes as the supersenses have."""
-    q, n, k, steps = 9, 2275, 900, 100
-    sums = torch.from_numpy(rng.uniform(5, 20, (q, n, k)))
-    weights, y = rng.dirichlet(np.ones(q), steps), np.r_[np.arange(k), rng.integers(0, k, n - k)]
-    yield Comparison(
-        f"silhouettes at {steps} steps from {q} nodes, {n:,} points, {k} classes",
-        "our plain torch",
-        lambda: moving.interpolated_silhouettes(sums, weights, y),
-        lambda: plain_interpolated_silhouettes(sums, weights, y),
-        bytes_read=8 * q * n * k,
-        rounds=3,
-    )
-
-
-def clusters(rng: np.random.Generator) -> Iterator[Comparison]:
+def clusters(rng: np.random.Generator, size: Size) -> Iterator[Comparison]:
     """k-means for 14 numbers of clusters, alone and with silhouettes; the lower bound counts matrix
     products.
     """
-    X, product_operations = clumps(rng, 30_000, 384)
+    n, d = size(30_000), 384
+    X, product_operations = clumps(rng, n, d)
     yield Comparison(
-        "k-means for k = 2…15, 30,000×384",
+        f"k-means for k = 2…15, {n:,}×{d}",
         "scikit-learn, 14 times",
         lambda: our_kmeans(X),
         lambda: kmeans_by_sklearn(X),
         product_operations,
         rounds=3,
     )
-    n, d = 10_000, 768
+    n, d = size(10_000), 768
     Y, product_operations = clumps(rng, n, d)
     yield Comparison(
         f"k-means for k = 2…15 and silhouettes, {n:,}×{d}",
@@ -217,12 +192,12 @@ def clumps(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, float]
     return X, 2 * n * d * sum(k * run.n_iter for k, run in kmeans(X, range(2, 16)).items())
 
 
-def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
+def neighbours(rng: np.random.Generator, size: Size) -> Iterator[Comparison]:
     """Intrinsic dimension."""
     from pynndescent import NNDescent  # imported here, because it compiles for 40 s
 
-    n, d = 10_000, 768
-    X, Y = cloud(rng, n, d), cloud(rng, 30_000, 384)
+    n, d = size(10_000), 768
+    X, Y = cloud(rng, n, d), cloud(rng, size(30_000), 384)
     label = f"two_nn {n:,}×{d}"
     yield Comparison(
         label,
@@ -248,24 +223,22 @@ def neighbours(rng: np.random.Generator) -> Iterator[Comparison]:
     peers = {
         "scikit-learn's search": lid_by_sklearn,
         "faiss": lid_by_faiss,
-        "our plain torch": lid_by_plain_torch,
     }
     for peer, function in peers.items():
         yield Comparison(label, peer, ours, lambda f=function: f(Y), n * n * d, rounds=1)
 
 
-def means(rng: np.random.Generator) -> Iterator[Comparison]:
+def means(rng: np.random.Generator, size: Size) -> Iterator[Comparison]:
     """Mean cosines."""
     for n, d, k in ((1_000_000, 384, 30_000), (200_000, 768, 16_744)):
+        n, k = size(n), size(k)
         X, types = typed_tokens(rng, n, d, k)
         label = f"s_inter and s_intra, {n:,}×{d}, {k:,} types, exact"
         ours = lambda: np.array(type_cosines(X, types))  # noqa: B023, E731
         sampled = lambda: sampled_type_cosines(X, types)  # noqa: B023, E731
         peer = "scikit-learn on the papers' samples"
         yield Comparison(label, peer, ours, sampled, bytes_read=4 * n * d, rounds=3)
-    plain = lambda: np.array(plain_type_cosines(X, types))  # noqa: E731
-    yield Comparison(label, "our plain torch", ours, plain, bytes_read=4 * n * d, rounds=2)
-    n = 1_000_000
+    n = size(1_000_000)
     big = torch.randn(n, d)
     yield Comparison(
         f"mean_cosine {n:,}×{d}, exact",
@@ -287,23 +260,6 @@ def typed_tokens(
     for rows in np.array_split(np.arange(n), 10):
         X[rows] += centres[types[rows]]
     return X, types
-
-
-def removals(rng: np.random.Generator) -> Iterator[Comparison]:
-    """Cluster-based enhancement, without the clustering, which is scikit-learn's on both sides."""
-    n, d, k = 54_000, 768, 27
-    X = cloud(rng, n, d) + cloud(rng, k, d)[rng.integers(0, k, n)]
-    enhancement = ClusterBasedEnhancement(k, 12, max_iter=10).fit(X)
-    labels, model = enhancement.labels_, enhancement._model
-    enhancement._fit_clusterer = lambda X: model  # type: ignore[method-assign]
-    yield Comparison(
-        f"mean and 12 components removed from {k} given clusters, {n:,}×{d}",
-        "scikit-learn PCA (full)",
-        lambda: enhancement.fit(X).transform(X)[:1000],
-        lambda: pca_removed(X, labels)[:1000],
-        n * d * d,
-        rounds=2,
-    )
 
 
 def enhancements(results: Path) -> Iterator[Comparison]:
@@ -345,34 +301,12 @@ def gradient(X: torch.Tensor, score: torch.Tensor) -> np.ndarray:
     return (X.grad / X.grad.abs().max()).numpy()
 
 
-def plain_silhouette(X: np.ndarray, y: np.ndarray) -> float:
-    """Compute the silhouette by the GPU path on the CPU."""
-    codes = tiles.as_codes(y, len(X))
-    parts: list[torch.Tensor] = []
-    cloud = tiles.normalized(torch.from_numpy(X))
-    tiles._sums_by_torch(cloud, codes, torch.bincount(codes), lambda _, sums: parts.append(sums))
-    return float(tiles.silhouette_from_sums(torch.cat(parts), codes).mean())
-
-
-def plain_type_cosines(X: np.ndarray, types: np.ndarray) -> cosines.TypeCosines:
-    """Compute cosines of types by the GPU path on the CPU."""
-    original, cosines._sums = cosines._sums, cosines._sums_by_torch
-    try:
-        return type_cosines(X, types)
-    finally:
-        cosines._sums = original
-
-
 def two_nn_by_faiss(X: np.ndarray) -> float:
-    """Compute two_nn from the neighbours found by faiss."""
-    original, dimension._two_nearest_distances = (
-        dimension._two_nearest_distances,
-        lambda cloud: np.sqrt(faiss.knn(cloud.numpy(), cloud.numpy(), 3)[0][:, 1:].astype(float)),
-    )
-    try:
-        return two_nn(X)
-    finally:
-        dimension._two_nearest_distances = original
+    """Fit the slope of TwoNN to the distances found by faiss."""
+    first, second = np.sqrt(faiss.knn(X, X, 3)[0][:, 1:].astype(np.float64)).T
+    x, n = np.sort(np.log(second / first)), int(0.9 * len(X))
+    y = -np.log1p(-np.arange(1, n + 1) / len(X))
+    return float(x[:n] @ y / (x[:n] @ x[:n]))
 
 
 def mean_dimension(r: np.ndarray) -> float:
@@ -385,26 +319,6 @@ def lid_by_faiss(X: np.ndarray) -> float:
     faiss.omp_set_num_threads(torch.get_num_threads())
     r = np.sqrt(faiss.knn(X, X, 101)[0][:, 1:].astype(np.float64))
     return mean_dimension(r)
-
-
-def lid_by_plain_torch(X: np.ndarray) -> float:
-    """Estimate the local dimension by the GPU path on the CPU."""
-    original, search.search_on_cpu = search.search_on_cpu, search.search_by_torch
-    try:
-        return lid_mle(X)
-    finally:
-        search.search_on_cpu = original
-
-
-def plain_interpolated_silhouettes(
-    sums: torch.Tensor, weights: np.ndarray, y: np.ndarray
-) -> np.ndarray:
-    """Interpolate silhouettes by the GPU path on the CPU."""
-    original, moving.MANY_CLASSES = moving.MANY_CLASSES, sums.shape[2] + 1
-    try:
-        return moving.interpolated_silhouettes(sums, weights, y)
-    finally:
-        moving.MANY_CLASSES = original
 
 
 def cluster_silhouettes_by_sklearn(X: np.ndarray) -> np.ndarray:
@@ -512,14 +426,14 @@ def best(function: Function, rounds: int = 4) -> float:
     return min(seconds(function, 1) for _ in range(rounds))
 
 
-def rates() -> tuple[float, float]:
+def rates(size: Size) -> tuple[float, float]:
     """Measure operations per second of a float32 matrix product by the faster library, and bytes
     per second of a sum over an array.
     """
-    A = torch.randn(4096, 4096)
-    values = torch.randn(2**28)
+    A = torch.randn(size(4096), size(4096))
+    values = torch.randn(size(2**28))
     product = min(best(lambda: torch.mm(A, A)), best(lambda: matmul.product(A, A)))
-    return 2 * 4096**3 / product, 4 * 2**28 / best(lambda: values.sum())
+    return 2 * len(A) ** 3 / product, 4 * len(values) / best(lambda: values.sum())
 
 
 def main() -> None:
@@ -531,11 +445,15 @@ def main() -> None:
         "--results", type=Path, default=Path("results"), help="results with token vectors"
     )
     parser.add_argument("--only", default="", help="run comparisons whose name contains this text")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="multiply numbers of points by this"
+    )
     options = parser.parse_args()
+    size = lambda n: max(8, int(n * options.scale))  # noqa: E731
     torch.set_num_threads(options.threads)
     threadpool_limits(options.threads)  # the peers' libraries as well
     warnings.simplefilter("ignore")
-    operations, read = rates()
+    operations, read = rates(size)
     print(
         f"{options.threads} threads; float32 matrix product {operations / 1e9:.0f} Gop/s, reading "
         f"{read / 1e9:.0f} GB/s\n"
@@ -546,8 +464,8 @@ def main() -> None:
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     rng = np.random.default_rng(0)
-    drawn = (isoscores, unbiased, silhouettes, interpolated, clusters, neighbours, means, removals)
-    comparisons = chain.from_iterable(make(rng) for make in drawn)
+    drawn = (isoscores, unbiased, silhouettes, clusters, neighbours, means)
+    comparisons = chain.from_iterable(make(rng, size) for make in drawn)
     for c in chain(comparisons, enhancements(options.results)):
         if options.only not in c.what:
             continue

@@ -42,7 +42,7 @@ from replication.optimize.spec import Evaluation, OptimizeSpec
 from replication.palette import SERIES
 
 D = 384  # all-MiniLM-L6-v2
-MIN_SECONDS = 0.3  # minimum duration of one timing
+MIN_SECONDS = 0.3  # minimum duration of one timing at full scale
 ROUNDS = 3
 
 
@@ -63,51 +63,59 @@ def cloud(n: int, d: int = D, classes: int = 2) -> tuple[np.ndarray, np.ndarray]
     return (rng.standard_normal((n, d)) + means[labels]).astype(np.float32), labels
 
 
-def curves() -> Iterator[Curve]:
-    """Yield all curves to measure."""
-    points = (5_000, 10_000, 20_000, 40_000)
-    yield Curve("IsoScore", f"points, d = {D}", (*points, 80_000), lambda n: _metric(isoscore, n))
+def curves(scale: float) -> Iterator[Curve]:
+    """Yield all curves to measure; `scale` multiplies the numbers of points."""
+    points = tuple(int(scale * n) for n in (5_000, 10_000, 20_000, 40_000, 80_000))
+    few = points[1]
+    yield Curve("IsoScore", f"points, d = {D}", points, lambda n: _metric(isoscore, n))
     yield Curve(
         "IsoScore",
-        "dimensions, n = 10,000",
+        f"dimensions, n = {few:,}",
         (96, 192, 384, 768, 1536),
-        lambda d: _metric(isoscore, 10_000, d),
+        lambda d: _metric(isoscore, few, d),
     )
-    yield Curve("silhouette, 2 classes", f"points, d = {D}", points, lambda n: _labeled(n, 2))
+    yield Curve("silhouette, 2 classes", f"points, d = {D}", points[:4], lambda n: _labeled(n, 2))
     yield Curve(
         "silhouette",
-        f"classes, n = 10,000, d = {D}",
-        (2, 20, 200, 2000),
-        lambda k: _labeled(10_000, k),
+        f"classes, n = {few:,}, d = {D}",
+        tuple(min(k, few // 5) for k in (2, 20, 200, 2000)),
+        lambda k: _labeled(few, k),
     )
-    yield Curve("TwoNN", f"points, d = {D}", points, lambda n: _metric(two_nn, n))
-    yield Curve("local dimension", f"points, d = {D}", points, lambda n: _metric(lid_mle, n))
+    yield Curve("TwoNN", f"points, d = {D}", points[:4], lambda n: _metric(two_nn, n))
+    yield Curve("local dimension", f"points, d = {D}", points[:4], lambda n: _metric(lid_mle, n))
     yield Curve(
-        "local dimension at 10,000 points",
+        f"local dimension at {few:,} points",
         f"points, d = {D}",
-        (25_000, 50_000, 100_000, 200_000),
-        lambda n: _metric(partial(lid_mle, n_queries=10_000), n),
+        tuple(5 * n for n in points[:4]),
+        lambda n: _metric(partial(lid_mle, n_queries=few), n),
+    )
+    yield Curve("mean cosine", f"points, d = {D}", points, lambda n: _metric(mean_cosine, n))
+    yield Curve(
+        "cosines within types",
+        f"points, d = {D}, n/10 types",
+        points[:4],
+        lambda n: _types(n, n // 10),
     )
     yield Curve(
-        "mean cosine", f"points, d = {D}", (*points, 80_000), lambda n: _metric(mean_cosine, n)
-    )
-    yield Curve(
-        "cosines within types", f"points, d = {D}, n/10 types", points, lambda n: _types(n, n // 10)
-    )
-    yield Curve(
-        "cluster-based enhancement, k = 27", f"points, d = {D}", points, lambda n: _enhancement(n)
+        "cluster-based enhancement, k = 27",
+        f"points, d = {D}",
+        points[:4],
+        lambda n: _enhancement(n),
     )
     yield Curve(
         "IsoScore*, forward and backward", "dimensions, n = 32", (96, 192, 384, 768), _istar
     )
     yield Curve(
-        "trajectory, 200 updates", f"points, d = {D}", (1_000, 2_000, 4_000, 8_000), _trajectory
+        "trajectory, 200 updates",
+        f"points, d = {D}",
+        tuple(n // 5 for n in points[:4]),
+        _trajectory,
     )
     yield Curve(
-        "trajectory, 2,000 points",
+        f"trajectory, {few // 5:,} points",
         "updates",
-        (200, 400, 800, 1600),
-        lambda updates: _trajectory(2_000, updates),
+        tuple(int(scale * n) for n in (200, 400, 800, 1600)),
+        lambda updates: _trajectory(few // 5, updates),
     )
 
 
@@ -172,12 +180,12 @@ def _trajectory(n: int, updates: int = 200) -> Callable[[], object]:
     return run
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the median time of a call; fast calls are repeated for MIN_SECONDS per timing."""
+def seconds(work: Callable[[], object], least: float) -> float:
+    """Return the median time of a call; fast calls are repeated for `least` seconds per timing."""
     start = time.perf_counter()
     work()  # warm-up
     once = time.perf_counter() - start
-    calls = max(1, round(MIN_SECONDS / once))
+    calls = max(1, round(least / once))
     taken = []
     for _ in range(1 if once > 5 else ROUNDS):
         start = time.perf_counter()
@@ -225,16 +233,17 @@ def main() -> None:
     """Measure all curves, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="measure curves whose name contains this text")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of points")
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
     print(f"{torch.get_num_threads()} threads\n")
     print("| what | against | sizes | seconds | exponent |\n| --- | --- | --- | --- | --- |")
     measured = []
-    for curve in curves():
+    for curve in curves(options.scale):
         if options.only not in curve.what:
             continue
-        taken = [seconds(curve.work(size)) for size in curve.sizes]
+        taken = [seconds(curve.work(size), MIN_SECONDS * options.scale) for size in curve.sizes]
         measured.append((curve, taken))
         sizes, times = (
             ", ".join(map(form, row))

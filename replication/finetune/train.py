@@ -69,7 +69,7 @@ def finetune(
         IsotropyError: loss, hidden states or parameters are not finite, or the precision is float16
             without a GPU.
     """
-    run = _Training(spec, model, inputs, pad, device)
+    run = TrainingRun(spec, model, inputs, pad, device)
     checkpoint = work / "checkpoint.safetensors"
     run.resume(checkpoint)
     first_update = run.update
@@ -88,7 +88,7 @@ def finetune(
     }
 
 
-def _train_to_end(run: _Training, checkpoint: Path) -> None:
+def _train_to_end(run: TrainingRun, checkpoint: Path) -> None:
     """Make all remaining updates; show progress and save checkpoints regularly."""
     last_logged = perf_counter()
     pace = CheckpointTimer(CHECKPOINT_SECONDS, CHECKPOINT_PAUSE)
@@ -112,7 +112,7 @@ def _train_to_end(run: _Training, checkpoint: Path) -> None:
                 log.info(message, run.update, run.updates, row["loss"], score)
 
 
-class _Training:
+class TrainingRun:
     """State of a run between two updates: model, optimizer and penalty.
 
     Attributes:

@@ -237,7 +237,7 @@ def test_killed_fine_tuning_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     whole, _ = tune(0, "a")
     monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(train, "CHECKPOINT_PAUSE", 0.0)
-    with interrupted_at(17, train._Training, "step"):
+    with interrupted_at(17, train.TrainingRun, "step"):
         tune(0, "b")
     resumed, facts = tune(9, "b")
     assert facts["updates_taken_up_from_a_killed_run"] == 17
@@ -278,7 +278,7 @@ def test_jobs_share_a_device(tmp_path: Path) -> None:
 def test_loops_run_where_waiting_is_an_error(kind: str, model_folders: Path) -> None:
     """torch raises an error for each operator that waits for the GPU."""
     method = METHODS[kind]
-    run = train._Training(finetune_spec(method), classifier(), learnable(), 0, DEVICE)
+    run = train.TrainingRun(finetune_spec(method), classifier(), learnable(), 0, DEVICE)
     run.step()
     settings = Encoder(pooling="mean", normalize=True, max_length=24)
     encoder = SentenceEncoder(model_folders / "gpt2", settings, DEVICE)

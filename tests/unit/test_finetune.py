@@ -83,7 +83,7 @@ def test_resumed_run_equals_an_undisturbed_one(
     assert len(undisturbed) == 12
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(loop, "CHECKPOINT_PAUSE", 0.0)
-    with interrupted_at(8, loop._Training, "step"):
+    with interrupted_at(8, loop.TrainingRun, "step"):
         train(tmp_path / "b", spec(method), tiny(kind))
     with safe_open(tmp_path / "b/checkpoint.safetensors", framework="pt") as file:
         assert file.metadata()["update"] == "8"
@@ -97,7 +97,7 @@ def test_resumed_run_equals_an_undisturbed_one(
 def test_shrinkage_covariance_is_estimated_in_evaluation_mode(tmp_path: Path) -> None:
     """From all layers but the embeddings, without padding, in the epoch's order, by whole batches
     until there are enough tokens."""
-    run = loop._Training(spec(), model := tiny(), inputs := learnable_inputs(), 0, CPU)
+    run = loop.TrainingRun(spec(), model := tiny(), inputs := learnable_inputs(), 0, CPU)
     order = np.random.default_rng([3, 0]).permutation(len(inputs))
     run._estimate_shrinkage(order)
     model.eval()

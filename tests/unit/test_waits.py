@@ -81,7 +81,7 @@ def test_an_update_of_fine_tuning_reads_nothing(
     """Between two readings; that of all updates together is one."""
     monkeypatch.setattr(train, "READ_EVERY", 8)
     settings = spec(method, keep_padding=keep_padding, batch_size=2, epochs=4)
-    run = train._Training(settings, tiny(), learnable_inputs(), 0, CPU)
+    run = train.TrainingRun(settings, tiny(), learnable_inputs(), 0, CPU)
     avoid_reading_masks(run.model)
     assert run.model.config._attn_implementation == SDPA_WITH_GIVEN_MASK
     run.step()  # estimates the shrinkage covariance
