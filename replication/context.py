@@ -13,7 +13,7 @@ from pydantic import Field
 from isotropy.errors import IsotropyError, suggest
 from isotropy.files import RESULTS
 from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
-from replication.sources.registry import Source, Tier
+from replication.sources.registry import ModelSize, Size, Source, Tier
 from replication.spec import Spec, Strict
 
 
@@ -147,12 +147,14 @@ class Context:
     Attributes:
         datasets: specs of the data sets, by name.
         registry: entries of the source registry, by name.
+        sizes: sizes of sources as far as the registry states them, by name.
         sources: configuration of the sources of inputs.
         compute: configuration of device, precision and batches.
     """
 
     datasets: Mapping[str, DataSpec]
     registry: Mapping[str, Source]
+    sizes: Mapping[str, Size]
     sources: Sources
     compute: Compute
 
@@ -186,6 +188,34 @@ class Context:
                 f"{', '.join(self.sources.order)} (mirror counts if sources.mirror is set)"
             )
         return source
+
+    def require_layers(self, path: str, model: str, layers: list[int]) -> None:
+        """Require that a model has the layers that a configuration field names, where the registry
+        states its size.
+
+        Raises:
+            IsotropyError: it does not have one.
+        """
+        size = self.sizes.get(model)
+        if isinstance(size, ModelSize) and (beyond := [n for n in layers if n > size.layers]):
+            raise IsotropyError(
+                f"config: {path}: expected layers up to {size.layers}, which {model} has, got "
+                f"{beyond[0]}"
+            )
+
+    def require_window(self, path: str, model: str, window: int) -> None:
+        """Require that a model can read so many tokens at once, where the registry states its
+        positions.
+
+        Raises:
+            IsotropyError: it cannot.
+        """
+        size = self.sizes.get(model)
+        positions = size.positions if isinstance(size, ModelSize) else None
+        if positions is not None and window > positions:
+            raise IsotropyError(
+                f"config: {path}: expected at most {positions}, which {model} reads, got {window}"
+            )
 
     def require_dataset(self, path: str, name: str) -> DataSpec:
         """Look up the data set that a configuration field names.

@@ -173,7 +173,7 @@ def _user_model(path: str, name: str, source: Source, sizes: Mapping[str, Size])
     if not isinstance(size, ModelSize) or source.encoder is None:
         raise IsotropyError(f"config: {path}: expected `size` in the registry's entry of {name!r}")
     length = source.encoder.max_length
-    return UserModel(name, size.layers, size.width, length, size.causal, size.positions)
+    return UserModel(name, size.layers, size.width, length, size.causal, size.positions or 512)
 
 
 def _add_words(resolved: ResolvedExtension, vectors: str, context: Context) -> None:

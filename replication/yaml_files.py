@@ -15,12 +15,12 @@ MANY = 5000
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
-FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Loader by libyaml, where installed: ten times as fast, for what each start of the workflow reads;
 it overflows the stack of texts that are nested many thousand levels deep."""
 
 
-class _UniqueKeyLoader(FastLoader):  # type: ignore[misc]
+class _UniqueKeyLoader(_FastLoader):  # type: ignore[misc]
     """A loader that rejects duplicate keys in a mapping; PyYAML would keep the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -54,11 +54,15 @@ from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from replication.provenance.code import Codebase
 from replication.provenance.ledger import append_run
 from replication.provenance.record import find_record, spec_digest
+from replication.yaml_files import read_yaml
 
 # Another workflow that uses this one as a module may put a prefix before all paths.
 RESULTS = Path(patches.module_prefix(workflow)) / "results"
 
 try:
+    # Snakemake keeps the last of two equal keys without a word
+    for file in (*workflow.configfiles, *workflow.config_settings.configfiles):
+        read_yaml(Path(file))
     STUDY = load_study(config, PROJECT)
     PLAN = Plan(STUDY, PROJECT, RESULTS.parent.absolute())
     COSTS = CostModel(
@@ -68,6 +72,8 @@ except IsotropyError as error:
     raise WorkflowError(escape_for_terminal(str(error))) from None
 
 CONFIG = STUDY.config
+# Configuration that another workflow gives, whose files may hold anything besides
+MODULE_CONFIG = config if patches.is_module(workflow) else None
 CODEBASE = Codebase(PROJECT)
 if CONFIG.compute.container:
 
@@ -254,8 +260,11 @@ def start_run():
     patches.limit_gpu_jobs(workflow, n_gpus * CONFIG.compute.jobs_per_gpu)
     given = list(workflow.config_settings.configfiles)  # by --configfile
     files = [f for f in workflow.configfiles if f not in given] + given
+    values = workflow.config_settings.config
+    if MODULE_CONFIG is not None:
+        files, values = [], MODULE_CONFIG
     try:
-        append_run(RESULTS, PROJECT, files, workflow.config_settings.config)
+        append_run(RESULTS, PROJECT, files, values)
     except IsotropyError as error:
         raise WorkflowError(escape_for_terminal(str(error))) from None
     show_progress(workflow, COSTS, RESULTS, CODEBASE)

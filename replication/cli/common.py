@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 Root = Annotated[Path, typer.Option(help="Folder of the run.")]
 
 
+PATHS = ("mirror", "registry")
+"""Keys of `sources` in the configuration whose values are paths."""
+
+
 def refuse(reason: str) -> NoReturn:
     """Print a message, and exit with code 2."""
     print_line(reason, "red")
@@ -47,10 +51,10 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
         entry = last_run(root / RESULTS)
         files, overrides = _files_of(entry, project), entry["overrides"]
         sources = overrides.get("sources")
-        if isinstance(sources, dict) and isinstance(sources.get("mirror"), str):
-            overrides = overrides | {
-                "sources": sources | {"mirror": restore_path(sources["mirror"])}
-            }
+        if isinstance(sources, dict):
+            paths = {k: v for k, v in sources.items() if k in PATHS and isinstance(v, str)}
+            restored = {k: restore_path(v) for k, v in paths.items()}
+            overrides = overrides | {"sources": sources | restored}
     study = load_study(
         read_configuration(files, overrides), project, require_mirror=configfiles is not None
     )

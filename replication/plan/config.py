@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError, create_model
 
 from isotropy.errors import IsotropyError
@@ -21,7 +20,7 @@ from replication.plan.reference import reference
 from replication.prepare.spec import CorpusSpec, SentencesSpec
 from replication.sources.registry import Registry, load_registry
 from replication.spec import Strict, clearest, first_mistake
-from replication.yaml_files import MAX_LEVELS, FastLoader, is_nested_deeper
+from replication.yaml_files import MAX_LEVELS, is_nested_deeper, read_yaml
 
 
 class Settings(Strict):
@@ -61,7 +60,10 @@ class Study(Strict):
     def context(self) -> Context:
         """Data sets, sources and settings that all papers share."""
         config = self.config
-        return Context(config.datasets, self.registry.sources, config.sources, config.compute)
+        registry = self.registry
+        return Context(
+            config.datasets, registry.sources, registry.sizes, config.sources, config.compute
+        )
 
     def chosen(self) -> dict[str, PaperStudy]:
         """Sections of the papers that the study attempts, by key."""
@@ -83,7 +85,7 @@ def load_study(raw: dict[str, Any], root: Path, *, require_mirror: bool = True) 
     if is_nested_deeper(raw):
         raise IsotropyError(f"config: nested too deeply, more than {MAX_LEVELS} levels")
     default = root / "config.yaml"
-    raw = _reorder(raw, _read(default, FastLoader) if default.is_file() else {})
+    raw = _reorder(raw, _read(default) if default.is_file() else {})
     try:
         config: Settings = Config.model_validate(raw)
     except ValidationError as error:
@@ -159,15 +161,12 @@ def read_configuration(files: Iterable[Path], overrides: Mapping[str, Any]) -> d
     for file in files:
         if not file.is_file():
             raise IsotropyError(f"{file} is not there")
-        merged = _merge(merged, _read(file, yaml.SafeLoader))
+        merged = _merge(merged, _read(file))
     return _merge(merged, overrides)
 
 
-def _read(file: Path, loader: Any) -> dict[str, Any]:
-    try:
-        values = yaml.load(file.read_text("utf8"), loader) or {}  # noqa: S506 (a SafeLoader)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise IsotropyError(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+def _read(file: Path) -> dict[str, Any]:
+    values = read_yaml(file) or {}
     if not isinstance(values, dict):
         raise IsotropyError(f"{file} is not a configuration: expected a mapping")
     return values

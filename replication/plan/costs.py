@@ -12,7 +12,6 @@ from math import ceil, inf
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
-import yaml
 from pydantic import Field, ValidationError
 
 from isotropy.errors import IsotropyError
@@ -27,6 +26,7 @@ from replication.similarity.spec import CLUSTERED, ClassifySpec, SimilaritySpec,
 from replication.sources.fetch import FetchSpec
 from replication.sources.registry import ModelSize, Positive, TextsSize, VectorsSize
 from replication.spec import Spec, Strict, first_mistake
+from replication.yaml_files import read_yaml
 
 UNITS = ("fetch", "read", "encode", "train", "update", "optimize", "sampled", "distances", "cloud")
 STAGES = (
@@ -119,7 +119,9 @@ def longest_runtime(*, gpu: bool) -> float:
     """Return the minutes that SLURM's partitions give a job at most, according to the file that
     the executor is told; infinity without one.
     """
-    from snakemake_executor_plugin_slurm.partitions import read_partition_file
+    from snakemake_executor_plugin_slurm.partitions import (  # type: ignore[import-untyped]
+        read_partition_file,
+    )
 
     file = os.environ.get("SNAKEMAKE_SLURM_PARTITIONS")
     limits = [p.limits for p in read_partition_file(Path(file))] if file else []
@@ -133,11 +135,9 @@ def read_rates(path: Path) -> Rates:
         IsotropyError: the file does not exist, or does not hold valid rates.
     """
     try:
-        rates = Rates.model_validate(yaml.safe_load(path.read_text("utf8")))
+        rates = Rates.model_validate(read_yaml(path))
     except ValidationError as error:
         raise IsotropyError(f"{path}: {first_mistake(error, Rates)}") from error
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise IsotropyError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     if absent := {*UNITS, *STAGES} - rates.seconds.keys() - rates.start.keys():
         raise IsotropyError(f"{path} lacks the rates of {', '.join(sorted(absent))}")
     return rates

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rocrate.model.computerlanguage import ComputerLanguage
 from rocrate.model.entity import Entity
 from rocrate.rocrate import ROCrate
@@ -18,6 +17,7 @@ from replication.provenance.graph import stem_of
 from replication.provenance.identity import File
 from replication.provenance.record import Record
 from replication.spec import canonical_json
+from replication.yaml_files import read_yaml
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -58,7 +58,7 @@ class Crate:
     ) -> None:
         self._records = {stem_of(name): record for name, record in records.items()}
         self._paths, self._digests, self._published = files, digests, published
-        self._citation = yaml.safe_load((project / "CITATION.cff").read_text("utf8"))
+        self._citation = read_yaml(project / "CITATION.cff")
         codebase, root = Codebase(project), project.resolve()
         rules = {record.rule for record in records.values()}
         self._scripts = {r: codebase.rule(r)[1].relative_to(root).as_posix() for r in sorted(rules)}

@@ -32,8 +32,8 @@ class ModelSize(Strict):
     """Size of the model's files."""
     causal: bool = False
     """Whether it is a decoder: no token sees those after it."""
-    positions: Count = 512
-    """Longest input in tokens; more than the papers' settings need is not counted."""
+    positions: Count | None = None
+    """Longest input in tokens; null: at least 512."""
 
 
 class VectorsSize(Strict):

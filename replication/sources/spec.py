@@ -238,10 +238,12 @@ class Source(Strict):
         return sorted(usable, key=lambda o: ranks[o.type])
 
     def split_folders(self) -> tuple[Source, list[str]]:
-        """The source with only the last part of each local folder, and the full paths."""
+        """The source with only the last part of each local folder, `~` for the home folder, and
+        the full paths.
+        """
         folders = [o.folder for o in self.origins if isinstance(o, FileOrigin)]
         origins = [
-            o.model_copy(update={"folder": f"/{PurePosixPath(o.folder).name}"})
+            o.model_copy(update={"folder": f"/{PurePosixPath(scrub(o.folder)).name}"})
             if isinstance(o, FileOrigin)
             else o
             for o in self.origins

@@ -13,6 +13,7 @@ import yaml
 
 from isotropy.errors import IsotropyError
 from replication.plan.config import load_study, read_configuration
+from replication.plan.costs import read_rates
 from replication.prepare.spec import SentencesSpec
 
 
@@ -52,6 +53,17 @@ def error_after(raw: dict[str, Any], project: Path, path: str, value: Any) -> st
         load_study(raw, project)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_duplicate_keys_are_refused(tmp_path: Path) -> None:
+    """At the top, where a whole section would be lost, and within."""
+    file = tmp_path / "mine.yaml"
+    for text in ("study: a\nstudy: b\n", "compute: {shards: 2, shards: 3}\n"):
+        file.write_text(text)
+        with pytest.raises(IsotropyError, match=r"mine\.yaml: .*duplicate key"):
+            read_configuration([file], {})
+        with pytest.raises(IsotropyError, match="duplicate key"):
+            read_rates(file)
 
 
 @pytest.mark.parametrize(("path", "value", "words"), MISTAKES["at_the_path"])

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from isotropy.errors import IsotropyError
 from replication.cli import app
 from replication.plan.config import load_study, read_configuration
+from replication.provenance.record import digest, spec_digest
 from replication.sources.fetch import FetchSpec, fetch
 from replication.sources.registry import LOCAL, Registry, load_registry
 from tests.unit.hub import REVISION, Hub, serving
@@ -367,3 +368,25 @@ def test_recorded_spec_does_not_contain_the_folder(checkout_folder: Path, tiny: 
     (checkout_folder / "there").mkdir()
     fetch(spec, checkout_folder / "work", checkout_folder / "there")
     assert (checkout_folder / "there/model.safetensors").is_file()
+
+
+def test_recorded_spec_of_a_file_in_the_home_folder_is_current(
+    checkout_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing personal is left in it that a record would replace."""
+    home = checkout_folder / "home/me"
+    home.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr("getpass.getuser", lambda: "me")
+    (home / "reviews.txt").write_text("\n".join(TEXTS))
+    run("add", str(home / "reviews.txt"))
+    source, folders = registry(checkout_folder).sources["reviews"].split_folders()
+    spec = FetchSpec(
+        id="reviews", source=source, order=["hub"], folders=folders, trust_on_first_use=False
+    )
+    assert folders == [str(home)]
+    assert spec_digest(spec) == digest(spec.recorded())
+    FetchSpec.model_validate_json(json.dumps(spec.recorded()))
+    (home / "reviews.txt").rename(home / "moved.txt")
+    with pytest.raises(IsotropyError, match=r"--replace$"):
+        fetch(spec, checkout_folder / "work", checkout_folder)

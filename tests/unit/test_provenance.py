@@ -34,16 +34,20 @@ def test_configuration_paths_below_home_are_resolved(
     configuration, even if its mirror no longer exists."""
     monkeypatch.setattr("getpass.getuser", lambda: "alice")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    registry = tmp_path / "home/sources"
+    registry.parent.mkdir()
+    registry.symlink_to(project / "config/sources")
     for mirror in (tmp_path / "home/mirror", tmp_path / "scratch/alice/mirror"):
         file = mirror.parent / "own.yaml"
-        file.parent.mkdir(parents=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("study: mine\n")
-        given = {"sources": {"mirror": str(mirror)}}
+        given = {"sources": {"mirror": str(mirror), "registry": str(registry)}}
         append_run(tmp_path / "results", project, [project / "config.yaml", file], given)
         ledger = (tmp_path / "results/ledger.jsonl").read_text()
         assert str(mirror) not in ledger
         study = study_plan(project, tmp_path, None).study.config
         assert (study.study, study.sources.mirror) == ("mine", str(mirror))
+        assert study.sources.registry == str(registry)
 
 
 def test_verify_finds_each_kind_of_damage(run: Path) -> None:

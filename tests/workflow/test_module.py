@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from replication.plan.config import read_configuration
 from tests.conftest import PROJECT, Workflow, read_dry_run
 from tests.workflow.conftest import PlannedJobs
 from tests.workflow.study import audit
@@ -18,12 +19,11 @@ from tests.workflow.study import audit
 ENVIRONMENT = {name: value for name, value in os.environ.items() if "OFFLINE" not in name}
 VECTORS = "results/embed/polarity-part/all-MiniLM-L6-v2.safetensors"
 SNAKEFILE = """
-configfile: "{project}/config.yaml"
-configfile: "{project}/config/smoke.yaml"
+configfile: "config.json"
 
 module isotropy:
     snakefile: "{project}/Snakefile"
-    config: config
+    config: config["isotropy"]
     {prefix}
 
 use rule * from isotropy{names}
@@ -50,6 +50,9 @@ def write_host(folder: Path, prefix: str, names: str) -> None:
         python=sys.executable,
     )
     (folder / "Snakefile").write_text(text)
+    files = [PROJECT / "config.yaml", PROJECT / "config/smoke.yaml"]
+    config = {"isotropy": read_configuration(files, {}), "threshold": 0.5}
+    (folder / "config.json").write_text(json.dumps(config))
 
 
 def snakemake(folder: Path, *arguments: str) -> str:
@@ -78,6 +81,11 @@ def test_module_with_prefix_and_other_names_is_run_and_audited(tmp_path: Path) -
     result = audit(Workflow(tmp_path / "geometry"), "verify", "--all", "--project", str(PROJECT))
     assert result.returncode == 0, result.stdout
     assert " 0 stale" in result.stdout
+    geometry = ["status", "--root", "geometry", "--project", str(PROJECT)]
+    shown = subprocess.run(
+        [sys.executable, "-m", "isotropy", *geometry], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (shown.returncode, "unknown key" in shown.stderr) == (0, False), shown.stderr
     assert "Nothing to be done" in snakemake(tmp_path, "--dry-run")
     assert not (tmp_path / "results").exists()
     ours = ("OFFLINE", "SLURM", str(PROJECT))

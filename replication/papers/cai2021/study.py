@@ -67,9 +67,12 @@ class Cai2021(PaperStudy):
     def check(self, context: Context) -> None:
         """Refuse names that do not exist and choices that do not fit."""
         for name, model in self.models.items():
-            context.require_source(f"cai2021.models.{name}", name, "model")
+            path = f"cai2021.models.{name}"
+            context.require_source(path, name, "model")
+            context.require_layers(f"{path}.layers", name, model.layers)
+            context.require_window("cai2021.window", name, self.window)
             for i, corpus in enumerate(model.corpora):
-                context.require_corpus(f"cai2021.models.{name}.corpora.{i}", corpus)
+                context.require_corpus(f"{path}.corpora.{i}", corpus)
         for i, name in enumerate(self.vectors):
             context.require_source(f"cai2021.vectors.{i}", name, "vectors")
 

@@ -92,6 +92,7 @@ class Ethayarajh2019(PaperStudy):
         for name, model in self.models.items():
             path = f"ethayarajh2019.models.{name}"
             context.require_source(path, name, "model")
+            context.require_layers(f"{path}.layers", name, model.layers)
             for i, texts in enumerate(model.texts):
                 require_known(f"{path}.texts.{i}", texts, self.texts, "texts")
         if self.benchmarks is not None:

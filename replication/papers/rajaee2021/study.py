@@ -72,6 +72,8 @@ class Encoding(Strict):
         if source.kind == "model":
             if not self.layers:
                 raise IsotropyError(f"config: {path}.layers: expected layers of a model, got none")
+            context.require_layers(f"{path}.layers", name, self.layers)
+            context.require_layers(f"{path}.isotropy_layers", name, self.isotropy_layers)
             for i, dataset in enumerate(self.datasets):
                 context.require_sentences(f"{path}.datasets.{i}", dataset)
             return
@@ -174,7 +176,8 @@ class Classification(Strict):
         path = "rajaee2021.classification"
         for i, name in enumerate(self.run_tasks):
             require_known(f"{path}.run_tasks.{i}", name, self.tasks, "task")
-        for name in self.embeddings:
+        for name, frozen in self.embeddings.items():
+            context.require_layers(f"{path}.embeddings.{name}.layer", name, [frozen.layer])
             encoder = context.require_source(f"{path}.embeddings.{name}", name, "model").encoder
             if encoder is not None and encoder.max_length < self.max_length:
                 raise IsotropyError(
