@@ -21,6 +21,7 @@ itself may reach an output.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -354,6 +355,11 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
             error = IsotropyError(
                 f"the GPU has no memory left: set a smaller batch_size (compute.token_budget for "
                 f"embeddings), or fewer compute.jobs_per_gpu ({str(error).splitlines()[0]})"
+            )
+        if any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
+            error = IsotropyError(
+                f"{error}: free some space and run the command again, or choose another folder "
+                "with --directory"
             )
         if isinstance(error, IsotropyError):
             log.error("error: %s", error)

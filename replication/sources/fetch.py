@@ -15,7 +15,15 @@ from isotropy.files import remove, sha256_file
 from isotropy.read.archives import DISK_ERRORS
 from replication.sources import clients
 from replication.sources.formats import read_rows, verify_rows
-from replication.sources.spec import FetchedSource, MirrorOrigin, Origin, Sha256, Source, Tier
+from replication.sources.spec import (
+    LOCAL_KINDS,
+    FetchedSource,
+    MirrorOrigin,
+    Origin,
+    Sha256,
+    Source,
+    Tier,
+)
 from replication.spec import Spec
 
 log = logging.getLogger(__name__)
@@ -106,8 +114,16 @@ def fetch(spec: FetchSpec, downloads: Path, destination: Path) -> tuple[FetchedS
     raise IsotropyError(
         f"source {spec.id}: no origin could be used. "
         + "; ".join(not_used)
-        + ". Check the network"
-        + (", or name a mirror folder in sources.mirror" if spec.mirror is None else "")
+        + _advice(spec, origins)
+    )
+
+
+def _advice(spec: FetchSpec, origins: Sequence[Origin]) -> str:
+    """What to do if none of some origins could be used."""
+    if all(origin.type in LOCAL_KINDS for origin in origins):
+        return ". Put it back, or add it again: isotropy sources add PATH --replace"
+    return ". Check the network" + (
+        ", or name a mirror folder in sources.mirror" if spec.mirror is None else ""
     )
 
 

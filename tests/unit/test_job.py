@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -165,6 +166,8 @@ def test_failed_job_leaves_no_outputs(run: Path, project: Path) -> None:
     [
         (IsotropyError("a title\n44 files: 44 intact\x1b[2J"), "error: a title\\n44 files"),
         (torch.OutOfMemoryError("CUDA out of memory.\nSee the docs"), "smaller batch_size"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a.parquet"), "free some space"),
+        (RuntimeError(f"I/O error: {os.strerror(errno.ENOSPC)} (os error 28)"), "free some space"),
         (ValueError("a title\n44 files: 44 intact\x1b[2J"), "a title"),
     ],
 )
