@@ -63,7 +63,7 @@ def save_transform(transform: Any, path: Path | str) -> None:
         }
     description = {"transform": name, "parameters": transform.get_params()}
     # A single key, since safetensors does not fix the order of keys in the file
-    metadata = {METADATA_KEY: json.dumps(description, sort_keys=True)}
+    metadata = {METADATA_KEY: json.dumps(description, sort_keys=True, default=np.generic.item)}
     with atomic(Path(path)) as temporary:
         arrays = {key: np.ascontiguousarray(array) for key, array in arrays.items()}
         save_file(arrays, temporary, metadata=metadata)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from copy import copy
 from typing import Any, Literal
 
@@ -126,8 +125,8 @@ class Whitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     (ZCA; Kessy, Lewin & Strimmer 2018, doi:10.1080/00031305.2016.1277159). Whitened sentence
     embeddings: Su et al. (2021), arXiv:2103.15316.
 
-    Directions with almost no variance are removed, not divided by it: with n <= d points the
-    covariance is a projection, of rank n - 1 at most.
+    Directions whose variance may be one of rounding errors in the dtype of the cloud are removed, not
+    divided by it: with n <= d points the covariance is a projection, of rank n - 1 at most.
 
     Args:
         shrinkage: weight of the mean variance in each variance, in [0, 1]: 0 whitens, 1 only
@@ -159,7 +158,10 @@ class Whitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         variances, components = scipy.linalg.eigh(scatter(torch.from_numpy(centred)).numpy())
         variances = np.maximum(variances, 0) / (len(X) - 1)
         variances += self.shrinkage * (variances.mean() - variances)
-        kept = variances > variances.max() * len(variances) * np.finfo(variances.dtype).eps
+        # What the rounding errors of X and of the covariance can make of a variance of 0
+        rounding = np.finfo(X.dtype).eps * np.abs(X).max() / scale
+        noise = max(rounding**2, np.finfo(variances.dtype).eps * variances.max())
+        kept = variances > len(variances) * noise
         scaled = components[:, kept] / np.sqrt(variances[kept])
         self.matrix_ = scaled @ components[:, kept].T / scale
         return self
@@ -354,22 +356,14 @@ class ClusterBasedEnhancement(OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
     def _assign_clusters(self, X: np.ndarray) -> np.ndarray:
         """Assign each point to one of the remaining clusters; returns labels, shape (n,)."""
-        if self._model is not None and len(self._remaining) == len(
-            self._model_centers(self._model)
-        ):
-            dtype = self._model_centers(self._model).dtype  # which predict requires
-            points = self._scaled(X).astype(dtype, copy=False)
-            # k-means limits BLAS itself, but without the lock that concurrent calls need
-            is_kmeans = isinstance(self._model, KMeans)
-            with single_blas_thread() if is_kmeans else nullcontext():
-                labels: np.ndarray = self._model.predict(points)
-            return labels
         if not isinstance(self._model, GaussianMixture):
-            centers = self.centers_ if self._scale == 1 else self.centers_ / self._scale
-            points = self._scaled(X)
+            # Far from the origin, differences of squared lengths would lose all digits.
+            origin = self.centers_.mean(axis=0).astype(X.dtype)
+            points, centers = X - origin, (self.centers_ - origin).astype(X.dtype)
+            scale = X.dtype.type(_scale(centers))
             with single_blas_thread():  # scikit-learn limits it too, without a lock
-                nearest: np.ndarray = pairwise_distances_argmin(points, centers.astype(X.dtype))
-            return nearest
+                labels: np.ndarray = pairwise_distances_argmin(points / scale, centers / scale)
+            return labels
         remaining_model = copy(self._model)
         for name in ("weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"):
             setattr(remaining_model, name, getattr(remaining_model, name)[self._remaining])
