@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 from isotropy.metrics.cosines import StreamingMeanCosine
 from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingIsoScore, require_share
@@ -24,7 +26,24 @@ except ModuleNotFoundError as error:
     ) from None
 
 
-class IsoScore(Metric):
+class _DoublePrecisionMetric(Metric):
+    """Base class of the metrics: they move to another device with a module that contains them, but
+    keep their dtypes when it is converted.
+    """
+
+    is_differentiable = False
+    full_state_update = False
+
+    def _apply(
+        self, fn: Callable[[torch.Tensor], torch.Tensor], exclude_state: Sequence[str] = ""
+    ) -> nn.Module:
+        def move(values: torch.Tensor) -> torch.Tensor:
+            return values.to(fn(values.new_empty(0)).device)
+
+        return super()._apply(move, exclude_state)
+
+
+class IsoScore(_DoublePrecisionMetric):
     """IsoScore of all vectors that were seen, over batches and processes: 1 isotropic, 0 a line.
 
     The state has d² + d + 1 numbers, however many vectors there are.
@@ -50,8 +69,6 @@ class IsoScore(Metric):
         tensor(1., dtype=torch.float64)
     """
 
-    is_differentiable = False
-    full_state_update = False
     moments: torch.Tensor
 
     def __init__(self, d: int, **kwargs: Any) -> None:
@@ -103,14 +120,14 @@ class IsoScoreStar(IsoScore):
         self.zeta = zeta
         covariance = ShrinkageCovariance(shrinkage_covariance)
         covariance.require_compatible(covariance.matrix.new_empty(1, d))
-        self.register_buffer("shrinkage", covariance.matrix.detach())
+        self.register_buffer("shrinkage", covariance.matrix.detach().clone())
 
     def compute(self) -> torch.Tensor:
         """Return the score of all vectors, a float64 tensor without dimensions."""
         return self.moments.new_tensor(_unpack(self.moments).compute(self.zeta, self.shrinkage))
 
 
-class MeanCosine(Metric):
+class MeanCosine(_DoublePrecisionMetric):
     """Mean cosine over all pairs of the vectors that were seen, exact over batches and processes.
 
     The state has d + 2 numbers.
@@ -132,8 +149,6 @@ class MeanCosine(Metric):
         tensor(0.3333, dtype=torch.float64)
     """
 
-    is_differentiable = False
-    full_state_update = False
     total: torch.Tensor
     n: torch.Tensor
     n_nonzero: torch.Tensor
@@ -161,7 +176,7 @@ class MeanCosine(Metric):
         return self.total.new_tensor(stream.compute())
 
 
-class PartitionIsotropy(Metric):
+class PartitionIsotropy(_DoublePrecisionMetric):
     """I(W) of all vectors that were seen, by the partition function.
 
     It needs the eigenvectors of W'W of all vectors, and then the vectors again: the state holds
@@ -189,8 +204,6 @@ class PartitionIsotropy(Metric):
         tensor(1., dtype=torch.float64)
     """
 
-    is_differentiable = False
-    full_state_update = False
     vectors: list[torch.Tensor]
 
     def __init__(self, d: int, *, log: bool = False, signs: Signs = "fixed", **kwargs: Any) -> None:
@@ -203,7 +216,7 @@ class PartitionIsotropy(Metric):
         points = as_points(X, min_points=1, min_dims=1)
         require_dimensions(points, self.d)
         # Flat, as torchmetrics gives a process without vectors an empty tensor of one dimension
-        self.vectors.append(points.detach().flatten())
+        self.vectors.append(points.detach().flatten().clone())
 
     def compute(self) -> torch.Tensor:
         """Return I(W) of all vectors, a float64 tensor without dimensions."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,39 @@ def test_forward_gives_the_value_of_the_batch() -> None:
     for batch in X.split(40):
         assert metrics(batch) == pytest.approx(expected(batch), rel=1e-5)
     assert values(metrics) == pytest.approx(expected(X), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        torch.nn.Module.half,
+        torch.nn.Module.bfloat16,
+        lambda module: module.to(torch.float16),
+        lambda module: [metric.set_dtype(torch.float16) for metric in module],
+    ],
+)
+def test_conversion_of_a_module_does_not_round(convert: Callable[[Any], object]) -> None:
+    X, sigma = vectors(), torch.diag(torch.arange(1.0, D + 1)) / 3
+    metrics = [*collection().values(), IsoScoreStar(D, 0.9, sigma)]
+    for batch in X.split(70):
+        for metric in metrics:
+            metric.update(batch)
+        convert(torch.nn.ModuleList(metrics))
+    scores = [*expected(X).values(), float(isoscore_star(X, 0.9, sigma))]
+    assert [float(metric.compute()) for metric in metrics] == pytest.approx(scores, rel=1e-5)
+
+
+def test_arguments_may_be_overwritten() -> None:
+    """By the next batch, or the next estimate of Sigma_S."""
+    X, metrics, sigma = vectors(), collection(), shrinkage().double()
+    star, buffer = IsoScoreStar(D, ZETA, sigma), torch.empty(40, D)
+    sigma.zero_()
+    for batch in X.split(40):
+        buffer.copy_(batch)
+        metrics.update(buffer)
+        star.update(buffer)
+    assert values(metrics) == pytest.approx(expected(X), rel=1e-5)
+    assert float(star.compute()) == pytest.approx(expected(X)["IsoScoreStar"], rel=1e-5)
 
 
 def test_states_are_merged_saved_and_copied() -> None:
