@@ -125,8 +125,8 @@ class Whitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     (ZCA; Kessy, Lewin & Strimmer 2018, doi:10.1080/00031305.2016.1277159). Whitened sentence
     embeddings: Su et al. (2021), arXiv:2103.15316.
 
-    Directions whose variance may be one of rounding errors in the dtype of the cloud are removed, not
-    divided by it: with n <= d points the covariance is a projection, of rank n - 1 at most.
+    Directions whose variance may be that of rounding errors in the dtype of the cloud are removed,
+    not divided by it: with n <= d points the covariance is a projection, of rank n - 1 at most.
 
     Args:
         shrinkage: weight of the mean variance in each variance, in [0, 1]: 0 whitens, 1 only

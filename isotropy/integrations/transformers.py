@@ -7,17 +7,16 @@ load the optimizer of a checkpoint.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import Trainer
 
-from isotropy.checkpoint import read_checkpoint
 from isotropy.integrations.transformers_callback import (
     IsotropyCallback,
     forward,
@@ -42,7 +41,7 @@ __all__ = [
     "plot_geometry",
 ]
 STATE_FILE = "isotropy_penalty.safetensors"
-"""File in a checkpoint's folder with Sigma_S and the epoch that it was estimated in."""
+"""File in a checkpoint's folder with Sigma_S."""
 
 
 class IsotropyTrainerMixin(_Trainer):
@@ -52,8 +51,8 @@ class IsotropyTrainerMixin(_Trainer):
     changed. It must return the hidden states of one stack of layers: encoders and decoders do, and
     encoder-decoder models do not. Evaluation is that of the trainer, without the penalty.
 
-    I-STAR's Sigma_S is estimated at the start of every epoch from training batches in the epoch's
-    order, in evaluation mode, by all processes together. It is saved in checkpoints.
+    I-STAR's Sigma_S is estimated at the start of every epoch from its first batches, which are kept
+    for training, in evaluation mode, by all processes together. It is saved in checkpoints.
 
     Args:
         penalty: a penalty of `isotropy.losses`, or a function that makes it from the dimension of
@@ -94,15 +93,16 @@ class IsotropyTrainerMixin(_Trainer):
             )
         self.penalty = None if penalty is None else penalty.to(self.args.device)
         self.shrinkage_tokens = shrinkage_tokens
-        self._shrinkage_epoch: int | None = None
-        self._shrinkage_loader: Any = None
+        self._epoch_iterator: Iterator[Any] | None = None  # the trainer's, one per epoch
+        self._batches: Iterator[Any] = iter(())
+        self._resumes_epoch = False
         self._ignores_item_count: bool | None = None
         self._parts: torch.Tensor | None = None  # sums of task loss and penalty since the last log
         self._parts_since = 0
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train as the trainer does."""
-        self._shrinkage_epoch = self._shrinkage_loader = self._parts = None
+        self._resumes_epoch, self._parts = False, None
         return super().train(*args, **kwargs)
 
     def compute_loss(
@@ -120,15 +120,14 @@ class IsotropyTrainerMixin(_Trainer):
         if not model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if self.penalty is None:
-            share = self._item_share(inputs, num_items_in_batch)
             loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
-            return (loss * share, outputs) if return_outputs else loss * share
-        self._estimate_shrinkage()
+            loss = self._weight_by_items(loss, inputs, num_items_in_batch)
+            return (loss, outputs) if return_outputs else loss
         n_batches = getattr(self, "current_gradient_accumulation_steps", 1)
         task_loss, outputs = super().compute_loss(
             model, {**inputs, "output_hidden_states": True}, True, num_items_in_batch
         )
-        task_loss = task_loss * self._item_share(inputs, num_items_in_batch)
+        task_loss = self._weight_by_items(task_loss, inputs, num_items_in_batch)
         penalty = self.penalty.penalty(self._tokens(outputs, inputs, task_loss.device))
         # The trainer adds up the losses of micro-batches, and divides some of them by their number
         divisor = 1 if self._is_scaled(num_items_in_batch) else n_batches
@@ -145,6 +144,24 @@ class IsotropyTrainerMixin(_Trainer):
         by_model = self.model_accepts_loss_kwargs and num_items_in_batch is not None
         return by_model or self.compute_loss_func is not None
 
+    def _weight_by_items(
+        self, loss: torch.Tensor, inputs: dict[str, Any], n_items: Any
+    ) -> torch.Tensor:
+        """Weight a micro-batch's task loss; it is 0, not the mean of none, where no item has a
+        label.
+        """
+        labels = self._labels(inputs)
+        loss = loss * self._item_share(inputs, n_items)
+        if not isinstance(labels, torch.Tensor) or labels.is_floating_point():
+            return loss
+        return torch.where(labels.ne(-100).any().to(loss.device), loss, 0)
+
+    def _labels(self, inputs: dict[str, Any]) -> Any:
+        """Return the labels that the loss is computed from, -100 for items without one."""
+        labels = inputs.get("labels")
+        shifted = labels[..., 1:] if self._loss_shifts_labels and labels is not None else labels
+        return inputs.get("shift_labels", shifted)
+
     @torch.no_grad()
     def _item_share(self, inputs: dict[str, Any], n_items: Any) -> Any:
         """Return the factor of a micro-batch's task loss: its share of the items of the update if
@@ -154,8 +171,6 @@ class IsotropyTrainerMixin(_Trainer):
         by_others = self.compute_loss_func is not None or self.label_smoother is not None
         if self.loss_is_scaled_for_ga is not None or by_others or not self._is_scaled(n_items):
             return 1
-        labels = inputs["labels"][..., 1:] if self._loss_shifts_labels else inputs["labels"]
-        n_labels = inputs.get("shift_labels", labels).ne(-100).sum()
         n_items = torch.as_tensor(n_items).flatten()[0]  # for DataParallel one per device
         if self._ignores_item_count is None:
             losses = []
@@ -167,7 +182,7 @@ class IsotropyTrainerMixin(_Trainer):
             self._ignores_item_count = bool(losses[1] > 0.75 * losses[0])
         if not self._ignores_item_count:
             return 1
-        return n_labels / n_items / max(1, self.args.n_gpu)
+        return self._labels(inputs).ne(-100).sum() / n_items / max(1, self.args.n_gpu)
 
     def _tokens(self, outputs: Any, inputs: dict[str, Any], device: torch.device) -> torch.Tensor:
         """Return the token vectors that the penalty is computed from, shape (n, d), in single
@@ -178,31 +193,33 @@ class IsotropyTrainerMixin(_Trainer):
         tokens = self.penalty.tokens([h.to(device) for h in states], mask)
         return tokens if tokens.dtype == torch.float64 else tokens.float()
 
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> Any:
+        """Get the batches of an update; before the first one of an epoch, estimate Sigma_S."""
+        if epoch_iterator is not self._epoch_iterator:
+            self._epoch_iterator = self._batches = epoch_iterator
+            penalty, resumes = self.penalty, self._resumes_epoch
+            if isinstance(penalty, IStarLoss) and penalty.zeta > 0 and not resumes:
+                taken = self._estimate_shrinkage(penalty.shrinkage, epoch_iterator)
+                self._batches = chain(taken, epoch_iterator)
+            self._resumes_epoch = False
+        return super().get_batch_samples(self._batches, num_batches, device)
+
     @torch.no_grad()
-    def _estimate_shrinkage(self) -> None:
-        """Estimate Sigma_S, unless it has been estimated in this epoch."""
-        epoch = math.floor(self.state.epoch or 0)
-        if not isinstance(self.penalty, IStarLoss) or self.penalty.zeta == 0:
-            return
-        if epoch == self._shrinkage_epoch:
-            return
-        stream, self._shrinkage_epoch = self.penalty.shrinkage, epoch
+    def _estimate_shrinkage(self, stream: StreamingCovariance, batches: Iterator[Any]) -> list[Any]:
+        """Estimate Sigma_S; return the batches that were taken from the epoch's."""
+        taken = []
         stream.reset()
         self.model.eval()
-        with keep_random_state(self.args.device):
-            if self._shrinkage_loader is None:
-                self._shrinkage_loader = self.get_train_dataloader()
-            loader = self._shrinkage_loader
-            if hasattr(loader, "set_epoch"):
-                loader.set_epoch(epoch)
-            for inputs in loader:
-                inputs = self._prepare_inputs(inputs)
+        for batch in batches:
+            taken.append(batch)
+            with keep_random_state(self.args.device):
+                inputs = self._prepare_inputs(batch)
                 outputs = forward(self.model, inputs, self.label_names)
-                stream.update(self._tokens(outputs, inputs, self.args.device))
-                if int(self.accelerator.reduce(stream.n.clone())) > self.shrinkage_tokens:
-                    break
-            if hasattr(loader, "end"):  # accelerate takes a loader that is left as still in use
-                loader.end()
+            stream.update(self._tokens(outputs, inputs, self.args.device))
+            if int(self.accelerator.reduce(stream.n.clone())) > self.shrinkage_tokens:
+                break
         self.model.train()
         state = stream.state_dict()
         shards = {k: self.accelerator.gather(v[None].clone()) for k, v in state.items()}
@@ -211,6 +228,7 @@ class IsotropyTrainerMixin(_Trainer):
             shard = StreamingCovariance(len(stream.mean))
             shard.load_state_dict({k: v[i] for k, v in shards.items()})
             stream.merge(shard)
+        return taken
 
     def _add_parts(self, task_loss: torch.Tensor, penalty: torch.Tensor) -> None:
         """Add the parts of a micro-batch's loss to those that are logged next."""
@@ -230,17 +248,16 @@ class IsotropyTrainerMixin(_Trainer):
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
-        if self.penalty is not None and self._shrinkage_epoch is not None and self.args.should_save:
-            epoch = {"epoch": str(self._shrinkage_epoch)}
-            save_file(self.penalty.state_dict(), Path(output_dir, STATE_FILE), metadata=epoch)
+        penalty = self.penalty
+        if isinstance(penalty, IStarLoss) and int(penalty.shrinkage.n) and self.args.should_save:
+            save_file(penalty.state_dict(), Path(output_dir, STATE_FILE))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         path = Path(checkpoint or "", STATE_FILE)
         if checkpoint is not None and isinstance(self.penalty, IStarLoss) and path.is_file():
-            tensors, metadata = read_checkpoint(path)
-            self.penalty.load_state_dict(tensors)
-            self._shrinkage_epoch = int(metadata["epoch"])
+            self.penalty.load_state_dict(load_file(path))
+            self._resumes_epoch = (self.state.epoch or 0) % 1 > 0
 
 
 class IStarTrainer(IsotropyTrainerMixin, Trainer):

@@ -203,8 +203,15 @@ def hidden_states(
             "the model returned no hidden_states: it must have one stack of layers and return a "
             "ModelOutput (return_dict=True); encoder-decoder models are not supported"
         )
-    mask = inputs.get("attention_mask")
-    return states, torch.ones(states[-1].shape[:2]) if mask is None else mask
+    shape, mask = states[-1].shape[:2], inputs.get("attention_mask")
+    mask = torch.ones(shape) if mask is None else mask
+    if mask.shape != shape:
+        raise ValueError(
+            f"the model returned hidden states of {shape[1]} positions for {mask.shape[-1]} "
+            "tokens: models that add positions, as prompt tuning does, or merge them are not "
+            "supported"
+        )
+    return states, mask
 
 
 def keep_random_state(device: torch.device) -> AbstractContextManager[None]:

@@ -223,6 +223,51 @@ def test_accumulated_update_equals_one_big_batch(kind: str, name: str, tmp_path:
     assert logged(micro, "penalty")[0, 0] == pytest.approx(np.mean(values), rel=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["classes", "tokens", "masked", "causal"])
+def test_micro_batch_without_labels_adds_no_loss(kind: str, tmp_path: Path) -> None:
+    def run(size: int, penalty: Any) -> Any:
+        model, data = (None, items(learnable_inputs(8))) if kind == "classes" else task_model(kind)
+        for item in data[4:]:
+            item["labels"] = -100 if kind == "classes" else [-100] * len(item["labels"])
+        options = {"train_sampling_strategy": "sequential", "max_steps": 1}
+        options |= {"per_device_train_batch_size": size, "gradient_accumulation_steps": 8 // size}
+        return trained(tmp_path, penalty, model, data=data[:8], **options)
+
+    (expected,) = logged(run(8, None), "loss")[0]
+    assert np.isfinite(expected)
+    (loss,) = logged(run(4, None), "loss")[0]
+    with_penalty = logged(run(4, CosRegLoss(strength=0.0)), "loss", "task_loss")[0]
+    assert [loss, *with_penalty] == pytest.approx([expected] * 3, abs=1e-4)
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """Items without a length: in each epoch again, or once."""
+
+    def __init__(self, data: list[Any], n_epochs: float) -> None:
+        self.data, self.rest = data, None if n_epochs > 1 else iter(data)
+
+    def __iter__(self) -> Any:
+        return self.rest or iter(self.data)
+
+
+@pytest.mark.parametrize("n_epochs", [1, 3])
+def test_items_without_length_are_all_trained_with(n_epochs: int, tmp_path: Path) -> None:
+    """Sigma_S is estimated before the first update of each epoch, from items trained with next."""
+    data, seen, estimated = items(learnable_inputs(12)), [], []
+
+    class Recorder(PenaltyTrainer):
+        def training_step(self, model: Any, inputs: Any, *args: Any) -> Any:
+            estimated.append(float(self.penalty.shrinkage.scatter.trace()))
+            seen.extend(ids[ids != 0].tolist() for ids in inputs["input_ids"])
+            return super().training_step(model, inputs, *args)
+
+    options = {"data": Stream(data, n_epochs), "max_steps": 3 * n_epochs, "kind": Recorder}
+    trained(tmp_path, **options)
+    assert seen == [item["input_ids"] for item in data] * n_epochs
+    first = [1 + i for i in range(len(estimated)) if estimated[i] != estimated[max(i - 1, 0)]]
+    assert [1, *first] == [1, 4, 7][:n_epochs]
+
+
 def test_without_a_penalty_the_loss_is_that_of_a_penalty_of_strength_0(tmp_path: Path) -> None:
     """Also where the model ignores the number of items, and the plain Trainer adds up losses."""
     model, data = task_model("masked")
@@ -339,6 +384,20 @@ def test_callback_measures_each_layer(tmp_path: Path) -> None:
     figure.savefig(tmp_path / "geometry.png")
 
 
+class PromptTuned(torch.nn.Module):
+    """Learns vectors that stand before those of the tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = tiny()
+        self.config, self.prompt = self.model.config, torch.nn.Parameter(torch.ones(1, 3, 16))
+
+    def forward(self, input_ids: Any, attention_mask: Any, **inputs: Any) -> Any:
+        tokens = self.model.get_input_embeddings()(input_ids)
+        embeddings = torch.cat([self.prompt.expand(len(tokens), -1, -1), tokens], dim=1)
+        return self.model(inputs_embeds=embeddings, **inputs)
+
+
 @pytest.mark.parametrize(
     ("call", "word"),
     [
@@ -351,6 +410,7 @@ def test_callback_measures_each_layer(tmp_path: Path) -> None:
             lambda folder: make(folder, model=tiny(**NO_DROPOUT, return_dict=False)).train(),
             "no hidden_states",
         ),
+        (lambda folder: make(folder, model=PromptTuned()).train(), "prompt tuning"),
     ],
 )
 def test_mistakes_have_clear_errors(call: Any, word: str, tmp_path: Path) -> None:
