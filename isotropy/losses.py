@@ -24,7 +24,6 @@ from isotropy.metrics.isoscores import (
 from isotropy.metrics.unbiased import isoscore_unbiased
 from isotropy.metrics.validation import require_dense, scaled
 
-EPSILON = 1e-12  # smallest norm to divide by, torch's default
 # As returned by transformers: embedding layer first, each of shape (B, T, d)
 HiddenStates = torch.Tensor | Sequence[torch.Tensor]
 
@@ -364,7 +363,9 @@ class CosRegLoss(_HiddenStatePenalty):
             raise ValueError("no token is left: the attention mask is 0 everywhere")
         tokens = tokens if tokens.dtype == torch.float64 else tokens.float()
         tokens = scaled(tokens) if self.validate else tokens
-        unit_vectors = nn.functional.normalize(tokens, dim=1, eps=EPSILON)
+        norms = torch.linalg.vector_norm(tokens, dim=1, keepdim=True)
+        # A zero vector has no direction: neither a cosine nor a gradient
+        unit_vectors = tokens / torch.where(norms > 0, norms, torch.inf)
         n = len(unit_vectors)
         return (
             self.strength

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import safetensors.torch
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.gradcache import uses_gradient_cache
@@ -22,10 +26,23 @@ from transformers import TrainerCallback
 from isotropy.losses import IStarLoss, Penalty
 from isotropy.metrics.cosines import mean_cosine, mean_cosine_standard_error
 from isotropy.metrics.isoscores import isoscore, isoscore_standard_error
+from isotropy.metrics.matmul import full_precision
 from isotropy.metrics.unbiased import isoscore_unbiased, isoscore_unbiased_standard_error
+from isotropy.metrics.validation import without_conversion
 from isotropy.transforms import AllButTheTop, Center, ClusterBasedEnhancement, Whitening
 
 log = logging.getLogger(__name__)
+LIBRARY = "sentence_transformers."
+MIN_TEXTS = 5
+METRICS: dict[str, Callable[[np.ndarray], Any]] = {
+    "isoscore": isoscore,
+    "isoscore_error": isoscore_standard_error,
+    "isoscore_unbiased": isoscore_unbiased,
+    "isoscore_unbiased_error": isoscore_unbiased_standard_error,
+    "mean_cosine": mean_cosine,
+    "mean_cosine_error": mean_cosine_standard_error,
+}
+"""Metrics of `IsotropyEvaluator`."""
 
 Features = dict[str, Any]
 
@@ -36,7 +53,8 @@ class PenalizedLoss(nn.Module):
 
     The vectors of all columns of a batch (anchors, positives, …) are one cloud. Wrap the outermost
     loss: one with Matryoshka or adaptive layers inside is handled, and the penalty is that of the
-    whole vectors of the complete model.
+    whole vectors of the complete model. Vectors of other models, such as the copy that
+    `ContrastiveTensionLoss` encodes the first column with, are not in the cloud.
 
     Args:
         model: the model that is trained.
@@ -73,7 +91,7 @@ class PenalizedLoss(nn.Module):
             )
         if any(isinstance(module, PenalizedLoss) for module in loss.modules()):
             raise ValueError("the loss has a penalty already, and its part would be lost")
-        if of == "tokens" and _transformer(model) is None:
+        if of == "tokens" and not _transformers(model):
             raise ValueError('the model has no transformer with hidden layers: of="sentences"')
         if of not in ("tokens", "sentences"):
             raise ValueError(f'of must be "tokens" or "sentences", got {of!r}')
@@ -87,7 +105,16 @@ class PenalizedLoss(nn.Module):
         Args:
             sentence_features: tokenized texts of each column.
             labels: as the wrapped loss takes them.
+
+        Raises:
+            ValueError: it is inside of a loss with Matryoshka or adaptive layers.
         """
+        model = _unwrapped(self.model)
+        if any(type(m.forward).__module__.startswith(LIBRARY) for m in (model, *model)):
+            raise ValueError(
+                "a penalized loss must be the outermost: wrap the Matryoshka or adaptive loss, as "
+                "in PenalizedLoss(model, MatryoshkaLoss(model, loss, dims), penalty)"
+            )
         if not self.model.training:
             return _parts(self.loss(sentence_features, labels))
         with self._captured_vectors() as clouds:
@@ -101,9 +128,14 @@ class PenalizedLoss(nn.Module):
     ) -> int:
         """Estimate Sigma_S of I-STAR anew from texts, in evaluation mode, as at the start of each
         epoch (the authors: 250,000 vectors). Returns the number of vectors in the estimate.
+
+        Raises:
+            ValueError: no texts.
         """
         if not isinstance(self.penalty, IStarLoss):
             return 0
+        if not len(texts):
+            raise ValueError("Sigma_S needs texts to be estimated from, got none")
         model, was_training = _unwrapped(self.model), self.model.training
         self.penalty.reset_shrinkage()
         self.model.eval()
@@ -139,18 +171,18 @@ class PenalizedLoss(nn.Module):
             else:
                 clouds.append(self.penalty.tokens(states, output.get("attention_mask")))
 
-        transformer = _transformer(model)
-        config = None if transformer is None else transformer.model.config
-        before = getattr(config, "output_hidden_states", None)
-        if config is not None and self.of == "tokens":
-            config.output_hidden_states = True
+        configs = [transformer.model.config for transformer in _transformers(model)]
+        before = [config.output_hidden_states for config in configs]
+        if self.of == "tokens":
+            for config in configs:
+                config.output_hidden_states = True
         hook = model[-1].register_forward_hook(capture)
         try:
             yield clouds
         finally:
             hook.remove()
-            if config is not None:
-                config.output_hidden_states = before
+            for config, value in zip(configs, before, strict=True):
+                config.output_hidden_states = value
 
 
 def _parts(loss: torch.Tensor | dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -162,13 +194,16 @@ def _unwrapped(model: Any) -> Any:
     return getattr(model, "module", model)
 
 
-def _transformer(model: Any) -> Any:
-    """Return the module of a model that runs a transformer; None if there is none."""
-    return next((m for m in _unwrapped(model).modules() if isinstance(m, Transformer)), None)
+def _transformers(model: Any) -> list[Any]:
+    """Return the modules of a model that run a transformer: several for routes of their own."""
+    return [m for m in _unwrapped(model).modules() if isinstance(m, Transformer)]
 
 
 class ReestimateShrinkage(TrainerCallback):
     """Estimates Sigma_S of I-STAR at the start of each epoch: a callback of the library's trainer.
+
+    The estimate is saved in the trainer's state, about 11 d² bytes of `trainer_state.json`, from
+    which a run takes it that is resumed within an epoch.
 
     Args:
         loss: the loss that is trained with.
@@ -178,27 +213,52 @@ class ReestimateShrinkage(TrainerCallback):
 
     def __init__(self, loss: PenalizedLoss, texts: Sequence[str], n_vectors: int = 250_000) -> None:
         self.loss, self.texts, self.n_vectors = loss, texts, n_vectors
+        # What tells its estimate from those of other callbacks of the trainer
+        settings = loss.of, loss.penalty.layers, loss.penalty.keep_padding, n_vectors, list(texts)
 
-    def on_epoch_begin(self, *arguments: Any, **named: Any) -> None:
-        """Estimate Sigma_S."""
-        self.loss.estimate_shrinkage(self.texts, self.n_vectors)
+        self._resumes_epoch = False
+        self._key = f"Sigma_S {hashlib.sha256(repr(settings).encode()).hexdigest()[:16]}"
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+        """Note whether a run is resumed within an epoch."""
+        self._resumes_epoch = state.epoch % 1 > 0
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
+        """Estimate Sigma_S, or restore it within an epoch."""
+        penalty, saved = self.loss.penalty, state.stateful_callbacks
+        if not isinstance(penalty, IStarLoss):
+            return
+        if self._resumes_epoch and self._key in saved:
+            tensors = safetensors.torch.load(base64.b64decode(saved[self._key]))
+            penalty.shrinkage.load_state_dict(tensors)
+        else:
+            self.loss.estimate_shrinkage(self.texts, self.n_vectors)
+            content = safetensors.torch.save(penalty.shrinkage.state_dict())
+            saved[self._key] = base64.b64encode(content).decode()
+        self._resumes_epoch = False
 
 
 class IsotropyEvaluator(SentenceEvaluator):
     """Isotropy of the embeddings of texts: IsoScore, IsoScore without bias and mean cosine, each
-    with its standard error over texts.
+    with its standard error over texts; NaN, with a warning in the log, where one is not defined, as
+    for a model that gives all texts one vector.
 
     Args:
         texts: the texts, at least five.
         name: prefix of the metrics.
         batch_size: number of texts that are encoded at a time.
         write_csv: whether to append a row to `isotropy_evaluation_NAME_results.csv`.
+
+    Raises:
+        ValueError: fewer than five texts.
     """
 
     def __init__(
         self, texts: Sequence[str], name: str = "", batch_size: int = 32, write_csv: bool = True
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        if len(texts) < MIN_TEXTS:
+            raise ValueError(f"need at least {MIN_TEXTS} texts, got {len(texts)}")
         self.texts, self.name, self.batch_size = list(texts), name, batch_size
         self.write_csv = write_csv
         self.primary_metric = "isoscore"
@@ -210,14 +270,13 @@ class IsotropyEvaluator(SentenceEvaluator):
     ) -> dict[str, float]:
         """Return the metrics of a model; see the library's own evaluators."""
         vectors = model.encode(self.texts, batch_size=self.batch_size, show_progress_bar=False)
-        metrics = {
-            "isoscore": float(isoscore(vectors)),
-            "isoscore_error": isoscore_standard_error(vectors),
-            "isoscore_unbiased": float(isoscore_unbiased(vectors)),
-            "isoscore_unbiased_error": isoscore_unbiased_standard_error(vectors),
-            "mean_cosine": mean_cosine(vectors),
-            "mean_cosine_error": mean_cosine_standard_error(vectors),
-        }
+        metrics = {}
+        for name, metric in METRICS.items():
+            try:
+                metrics[name] = float(metric(vectors))
+            except ValueError as error:
+                metrics[name] = math.nan
+                log.warning("%s of %s is not defined: %s", name, self.name or "the texts", error)
         log.info("isotropy of %s: %s", self.name or "the texts", metrics)
         if output_path is not None and self.write_csv:
             self._append(Path(output_path), {"epoch": epoch, "steps": steps, **metrics})
@@ -291,6 +350,13 @@ class ClusterEnhancementModule(Module):
         self.register_buffer("means", torch.zeros(n_clusters, d))
         self.register_buffer("components", torch.zeros(n_clusters, n_components, d))
 
+    def _apply(
+        self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
+    ) -> ClusterEnhancementModule:
+        """Move to the device of a model with it, but stay in single precision."""
+        super()._apply(without_conversion(fn), recurse)  # type: ignore[no-untyped-call]
+        return self
+
     @classmethod
     def of(cls, transform: ClusterBasedEnhancement) -> ClusterEnhancementModule:
         """Return the module of a fitted transform.
@@ -310,14 +376,17 @@ class ClusterEnhancementModule(Module):
             module.components[c, : len(components)] = torch.from_numpy(components)
         return module
 
+    @full_precision
     def forward(self, features: Features, **_: Any) -> Features:
-        """Enhance sentence embeddings, shape (B, d)."""
-        x = features["sentence_embedding"]
+        """Enhance sentence embeddings, shape (B, d), in single precision at least."""
+        embeddings = features["sentence_embedding"]
+        x = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
         mode = "donot_use_mm_for_euclid_dist"
         labels = torch.cdist(x, self.centers.to(x), compute_mode=mode).argmin(dim=1)
         centred, components = x - self.means.to(x)[labels], self.components.to(x)[labels]
         along = torch.einsum("bkd,bd->bk", components, centred)
-        features["sentence_embedding"] = centred - torch.einsum("bk,bkd->bd", along, components)
+        enhanced = centred - torch.einsum("bk,bkd->bd", along, components)
+        features["sentence_embedding"] = enhanced.to(embeddings.dtype)
         return features
 
     def get_embedding_dimension(self) -> int:

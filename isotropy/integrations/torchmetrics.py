@@ -11,7 +11,12 @@ from torch import nn
 from isotropy.metrics.cosines import StreamingMeanCosine
 from isotropy.metrics.isoscores import ShrinkageCovariance, StreamingIsoScore, require_share
 from isotropy.metrics.partition import Signs, partition_isotropy
-from isotropy.metrics.validation import Points, as_points, require_dimensions
+from isotropy.metrics.validation import (
+    Points,
+    as_points,
+    require_dimensions,
+    without_conversion,
+)
 
 try:
     from torchmetrics import Metric
@@ -37,10 +42,7 @@ class _DoublePrecisionMetric(Metric):
     def _apply(
         self, fn: Callable[[torch.Tensor], torch.Tensor], exclude_state: Sequence[str] = ""
     ) -> nn.Module:
-        def move(values: torch.Tensor) -> torch.Tensor:
-            return values.to(fn(values.new_empty(0)).device)
-
-        return super()._apply(move, exclude_state)
+        return super()._apply(without_conversion(fn), exclude_state)
 
 
 class IsoScore(_DoublePrecisionMetric):

@@ -36,6 +36,7 @@ from isotropy.metrics.validation import (
     require_same_dimensions,
     require_size,
     scaled,
+    without_conversion,
 )
 
 # Between these, squares, their sums and the fourth powers in the gradient are in the float range.
@@ -254,17 +255,16 @@ class StreamingCovariance(nn.Module):
     def __init__(self, d: int) -> None:
         super().__init__()
         require_size(d, "d")
-        self.register_buffer("n", torch.zeros((), dtype=torch.int64))
-        self.register_buffer("mean", torch.zeros(d, dtype=torch.float64))
-        self.register_buffer("scatter", torch.zeros(d, d, dtype=torch.float64))
+        with torch.inference_mode(False):  # made in an evaluation, it must be usable in training
+            self.register_buffer("n", torch.zeros((), dtype=torch.int64))
+            self.register_buffer("mean", torch.zeros(d, dtype=torch.float64))
+            self.register_buffer("scatter", torch.zeros(d, d, dtype=torch.float64))
 
     def _apply(
         self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
     ) -> StreamingCovariance:
         """Move to the device of a model with it, but stay in float64."""
-        device = fn(torch.empty(0, device=self.mean.device)).device
-        for name, buffer in self._buffers.items():
-            self._buffers[name] = buffer if buffer is None else buffer.to(device)
+        super()._apply(without_conversion(fn), recurse)  # type: ignore[no-untyped-call]
         return self
 
     def reset(self) -> None:

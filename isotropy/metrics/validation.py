@@ -6,6 +6,7 @@ Metrics accept numpy arrays, pandas frames and torch tensors on any device; they
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -163,6 +164,15 @@ def aligned(values: torch.Tensor) -> torch.Tensor:
     if not values.is_cpu or values.data_ptr() % ALIGNMENT == 0:
         return values
     return values.clone()
+
+
+def without_conversion(
+    fn: Callable[[torch.Tensor], torch.Tensor],
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return what to pass to `torch.nn.Module._apply` instead of `fn`: tensors are moved to the
+    device that it moves them to, but keep their dtype.
+    """
+    return lambda values: values.to(fn(values.new_empty(0)).device)
 
 
 def require_finite(points: torch.Tensor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pandas as pd
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer, losses
-from sentence_transformers.base.modules import Transformer
+from sentence_transformers.base.modules import Router, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from sklearn.metrics.pairwise import cosine_similarity
-from transformers import AutoModel
+from transformers import AutoModel, Trainer, TrainingArguments
 
 from isotropy.integrations.sentence_transformers import (
     ClusterEnhancementModule,
@@ -117,17 +118,76 @@ def test_losses_that_cannot_be_penalized_are_refused(model: SentenceTransformer)
     ):
         with pytest.raises(ValueError, match=word):
             PenalizedLoss(model, loss, CosRegLoss())
+    for outer in (
+        losses.MatryoshkaLoss(model, penalized, [16, 8]),
+        losses.AdaptiveLayerLoss(model, penalized),
+        losses.Matryoshka2dLoss(model, penalized, [16, 8]),
+    ):
+        for mode in (True, False):
+            model.train(mode)
+            with pytest.raises(ValueError, match="outermost"):
+                outer(columns(model), None)
 
 
-def test_shrinkage_is_estimated_again_in_each_epoch(model: SentenceTransformer) -> None:
+class PairTrainer(Trainer):
+    """The trainer that the library's is made from, without its data sets."""
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> Any:
+        rows = inputs["row"].tolist()
+        columns = [model.preprocess([TEXTS[i + first] for i in rows]) for first in (0, 16)]
+        return torch.stack(list(self.loss(columns).values())).sum()
+
+
+def trained(model: Any, folder: Path, resume: Path | None = None) -> tuple[Any, IStarLoss]:
+    """The model after two epochs of four updates, of which every second is saved."""
+    model = deepcopy(model)
     penalty = IStarLoss(16, strength=1.0)
     loss = PenalizedLoss(model, losses.MultipleNegativesRankingLoss(model), penalty)
-    ReestimateShrinkage(loss, TEXTS, 50).on_epoch_begin(None, None, None)
-    first = penalty.shrinkage.covariance()
-    with torch.no_grad():
-        model[0].model.embeddings.word_embeddings.weight *= 2
-    ReestimateShrinkage(loss, TEXTS, 50).on_epoch_begin(None, None, None)
-    assert not torch.allclose(penalty.shrinkage.covariance(), first)
+    arguments = TrainingArguments(
+        str(folder), num_train_epochs=2, per_device_train_batch_size=4, save_steps=2,
+        learning_rate=0.01, report_to=[], disable_tqdm=True, use_cpu=True,
+        remove_unused_columns=False,
+    )  # fmt: skip
+    data: Any = [{"row": i} for i in range(16)]
+    trainer = PairTrainer(model, arguments, train_dataset=data)
+    trainer.loss = loss
+    trainer.add_callback(ReestimateShrinkage(loss, TEXTS, 50))
+    trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
+    return model, penalty
+
+
+def test_shrinkage_is_estimated_in_each_epoch_and_resumed_within(
+    model: SentenceTransformer, tmp_path: Path
+) -> None:
+    whole, penalty = trained(model, tmp_path / "a")
+    expected = torch.cat([p.flatten() for p in whole.parameters()])
+    for step in (2, 4, 6):
+        resumed, other = trained(model, tmp_path / f"b{step}", tmp_path / f"a/checkpoint-{step}")
+        assert torch.equal(torch.cat([p.flatten() for p in resumed.parameters()]), expected), step
+        assert torch.equal(other.shrinkage.scatter, penalty.shrinkage.scatter)
+
+
+def test_shrinkage_is_kept_where_there_are_no_texts(model: SentenceTransformer) -> None:
+    loss = PenalizedLoss(model, losses.MultipleNegativesRankingLoss(model), PENALTIES["istar"]())
+    n = loss.estimate_shrinkage(TEXTS, 100)
+    with pytest.raises(ValueError, match="texts"):
+        loss.estimate_shrinkage([])
+    assert int(loss.penalty.shrinkage.n) == n
+
+
+@pytest.mark.parametrize("of", ["tokens", "sentences"])
+def test_each_route_of_a_router_is_penalized(of: Any, folder: Path) -> None:
+    """Texts of two columns, each with its own transformer."""
+    routes = {task: [Transformer(str(folder)), Pooling(16)] for task in ("query", "document")}
+    model = SentenceTransformer(modules=[Router(routes)], device="cpu")
+    loss = PenalizedLoss(model, losses.MultipleNegativesRankingLoss(model), CosRegLoss(), of)
+    columns = [model.preprocess(TEXTS[:8], task=task) for task in routes]
+    model.train()
+    loss(columns, None)["penalty"].backward()
+    for task in routes:
+        embeddings = model[0].sub_modules[task][0].model.get_input_embeddings()
+        assert embeddings.weight.grad.abs().sum() > 0
+        assert not model[0].sub_modules[task][0].model.config.output_hidden_states
 
 
 def test_evaluator_has_the_scores_of_the_embeddings(
@@ -149,6 +209,22 @@ def test_evaluator_has_the_scores_of_the_embeddings(
     table = pd.read_csv(tmp_path / "isotropy_evaluation_t_results.csv")
     assert table[["epoch", "steps"]].to_numpy().tolist() == [[1, 7], [2, 7]]
     assert table["isoscore"].iloc[1] == pytest.approx(metrics["t_isoscore"])
+
+
+def test_evaluator_of_a_collapsed_model_goes_on(
+    model: SentenceTransformer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    metrics = IsotropyEvaluator(TEXTS)(model.eval(), str(tmp_path))
+    assert np.isnan(metrics["isoscore"])
+    assert np.isnan(metrics["isoscore_unbiased"])
+    assert metrics["mean_cosine"] == 0
+    assert "equal" in caplog.text
+    assert np.isnan(pd.read_csv(next(tmp_path.iterdir()))["isoscore"]).all()
+    with pytest.raises(ValueError, match="at least 5"):
+        IsotropyEvaluator(TEXTS[:4])
 
 
 @pytest.mark.parametrize("transform", [Center(), AllButTheTop(3), Whitening(0.1)], ids=repr)
@@ -182,6 +258,23 @@ def test_clustered_transform_needs_trust_and_equals_the_estimator(
         as_dense(Center())
     with pytest.raises(ValueError, match="not fitted"):
         ClusterEnhancementModule.of(ClusterBasedEnhancement(3, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_clustered_transform_in_other_precisions(
+    dtype: torch.dtype, model: SentenceTransformer
+) -> None:
+    """The module computes in single precision at least, also under autocast."""
+    vectors = model.eval().encode(TEXTS)
+    transform = ClusterBasedEnhancement(3, 2).fit(vectors)
+    module = ClusterEnhancementModule.of(transform).to(dtype)
+    x = torch.from_numpy(vectors).to(dtype)
+    expected = torch.from_numpy(transform.transform(x.double().numpy())).to(dtype)
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            enhanced = module({"sentence_embedding": x})["sentence_embedding"]
+        assert enhanced.dtype == dtype
+        torch.testing.assert_close(enhanced, expected, rtol=0.01, atol=1e-5)
 
 
 def test_example_of_the_documentation(
