@@ -166,9 +166,9 @@ class MeanCosine(_DoublePrecisionMetric):
         """Add vectors, shape (n, d), n >= 1."""
         stream = StreamingMeanCosine(self.d)
         stream.update(X)
-        self.total += stream.total.to(self.total.device)
-        self.n += stream.n
-        self.n_nonzero += stream.n_nonzero
+        self.total = self.total + stream.total.to(self.total.device)
+        self.n = self.n + stream.n
+        self.n_nonzero = self.n_nonzero + stream.n_nonzero
 
     def compute(self) -> torch.Tensor:
         """Return the mean of all pairs, a float64 tensor without dimensions."""

@@ -115,7 +115,7 @@ class StreamingMeanCosine:
 
     def reset(self) -> None:
         """Discard all vectors."""
-        self.total.zero_()
+        self.total = torch.zeros_like(self.total)
         self.n = self.n_nonzero = 0
 
     def update(self, X: Points) -> None:
@@ -126,7 +126,7 @@ class StreamingMeanCosine:
         require_dimensions(points, len(self.total))
         points = aligned(points.double())
         norms = torch.linalg.vector_norm(points, dim=1)
-        self.total += (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()
+        self.total = self.total + (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()
         self.n_nonzero += int((norms > 0).sum())
         self.n += len(points)
 
@@ -137,7 +137,7 @@ class StreamingMeanCosine:
             ValueError: another number of dimensions.
         """
         require_same_dimensions(len(self.total), len(other.total))
-        self.total += other.total
+        self.total = self.total + other.total
         self.n_nonzero += other.n_nonzero
         self.n += other.n
 

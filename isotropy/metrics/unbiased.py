@@ -110,8 +110,9 @@ class StreamingUnbiasedIsoScore(StreamingIsoScore):
 
     def __init__(self, d: int) -> None:
         super().__init__(d)
-        self.register_buffer("fourth", torch.zeros((), dtype=torch.float64))
-        self.register_buffer("cubes", torch.zeros(d, dtype=torch.float64))
+        with torch.inference_mode(False):  # as in the base class
+            self.register_buffer("fourth", torch.zeros((), dtype=torch.float64))
+            self.register_buffer("cubes", torch.zeros(d, dtype=torch.float64))
 
     def compute_unbiased(self, left_out: torch.Tensor | None = None) -> float:
         """The unbiased score of all points so far.

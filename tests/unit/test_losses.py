@@ -75,6 +75,19 @@ def test_cosreg_equals_the_authors_formula() -> None:
     assert with_padding(STATES).item() == pytest.approx(-3 * theirs, abs=1e-9)
 
 
+def test_zero_vectors_have_no_cosine_and_no_gradient() -> None:
+    states = STATES.clone()
+    states[-1, 0, 1] = 0
+    states.requires_grad_()
+    penalty = CosRegLoss()(states, MASK)
+    assert penalty.item() == pytest.approx(
+        (authors_cosreg(states[-1][MASK == 1]) + 1 / 14**2).item()
+    )
+    penalty.backward()
+    assert states.grad[-1, 0, 1].abs().max() == 0
+    assert 0 < states.grad[-1, 0, 2].abs().max() < 1
+
+
 @pytest.mark.parametrize(
     "loss",
     [
@@ -145,10 +158,10 @@ def test_equal_tokens_are_rejected() -> None:
 
 
 def test_training_works_after_inference_mode() -> None:
-    """Values cached in inference mode can be used in training, and are updated."""
+    """A loss made, and values cached, in inference mode can be used in training, and are updated."""
     expected = istar_loss()(STATES, MASK)
-    loss = istar_loss()
     with torch.inference_mode():
+        loss = istar_loss()
         assert torch.equal(loss(STATES, MASK), expected)
     states = STATES.clone().requires_grad_()
     trained = loss(states, MASK)

@@ -18,6 +18,7 @@ from torchmetrics import MetricCollection
 
 from isotropy.integrations.torchmetrics import IsoScore, IsoScoreStar, MeanCosine, PartitionIsotropy
 from isotropy.metrics import isoscore, isoscore_star, mean_cosine, partition_isotropy
+from isotropy.metrics.unbiased import StreamingUnbiasedIsoScore
 from tests.unit.process_groups import leave_together
 
 D, ZETA = 5, 0.3
@@ -59,6 +60,17 @@ def test_batches_are_the_whole(offset: float) -> None:
         for batch in (X[:50], X[50:51], X[51:]):
             metrics.update(batch)
         assert values(metrics) == pytest.approx(expected(X), rel=1e-5, abs=1e-7)
+
+
+def test_metrics_made_in_an_evaluation_are_updated_in_training() -> None:
+    X = vectors()
+    with torch.inference_mode():
+        metrics, stream = collection(), StreamingUnbiasedIsoScore(D)
+    for batch in X.split(40):
+        metrics.update(batch)
+        stream.update(batch)
+    assert values(metrics) == pytest.approx(expected(X), rel=1e-5)
+    assert stream.compute() == pytest.approx(float(isoscore(X)), rel=1e-5)
 
 
 def test_forward_gives_the_value_of_the_batch() -> None:
