@@ -258,9 +258,7 @@ def f1(answer: str, references: Sequence[str]) -> float:
 def _f1(words: list[str], reference: list[str]) -> float:
     """Return the harmonic mean of precision and recall of words."""
     common = (Counter(words) & Counter(reference)).total()
-    if not words or not reference:
-        return float(words == reference)
-    return 2 * common / (len(words) + len(reference))
+    return 2 * common / (len(words) + len(reference)) if common else 0.0
 
 
 def _normalize(text: str) -> str:

@@ -274,6 +274,7 @@ def test_scores_of_tasks_equal_scikit_learn_and_scipy() -> None:
         ("an apple a day", ["apple day"], 1, 1),
         ("theatre", ["the atre"], 0, 0),
         ("", ["something"], 0, 0),
+        ("the", ["The"], 1, 0),
         ("red red blue", ["red blue blue"], 0, 2 * 2 / 6),
     ],
 )

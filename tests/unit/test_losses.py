@@ -158,7 +158,7 @@ def test_equal_tokens_are_rejected() -> None:
 
 
 def test_training_works_after_inference_mode() -> None:
-    """A loss made, and values cached, in inference mode can be used in training, and are updated."""
+    """A loss and cached values of inference mode can be used in training, and are updated."""
     expected = istar_loss()(STATES, MASK)
     with torch.inference_mode():
         loss = istar_loss()
