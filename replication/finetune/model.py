@@ -162,18 +162,20 @@ def attach_clustering(model: Any, method: Method, seed: int) -> Any:
     return clustering
 
 
+@torch.inference_mode()
 def reads_last(model: Any) -> bool:
-    """Return whether a text is represented by its last token, as in left-to-right models, rather
-    than by its first, as in encoders.
+    """Return whether a text is represented by its last token rather than by its first, as in
+    left-to-right models: those whose first token's state does not depend on later tokens.
 
     Args:
-        model: a model from `load_model`.
+        model: a model from `load_model`, in evaluation mode.
     """
-    return hasattr(model, "score") or model.config.model_type in LEFT_TO_RIGHT
-
-
-LEFT_TO_RIGHT = ("gpt2", "gpt_neo", "gptj", "llama")
-"""Types of left-to-right models with a head for answer spans."""
+    first_states = []
+    for later_tokens in ([4, 5, 6], [7, 8, 9]):
+        ids = torch.tensor([[3, *later_tokens]], device=model.device)
+        outputs = model.base_model(input_ids=ids, attention_mask=torch.ones_like(ids))
+        first_states.append(outputs[0][:, 0])
+    return torch.allclose(*first_states)
 
 
 def task_loss(outputs: Any, batch: Batch) -> torch.Tensor:

@@ -17,6 +17,11 @@ from IsoScore import IsoScore as published_package
 from safetensors import safe_open
 from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, silhouette_score
+from transformers import (
+    AutoConfig,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+)
 
 from isotropy.errors import IsotropyError
 from isotropy.transforms import ClusterBasedEnhancement
@@ -31,7 +36,7 @@ from replication.finetune.data import (
     read_task_data,
     windows,
 )
-from replication.finetune.model import BatchClustering, load_tokenizer, task_loss
+from replication.finetune.model import BatchClustering, load_tokenizer, reads_last, task_loss
 from replication.finetune.scores import answer_scores, classification_scores, regression_scores
 from replication.finetune.spec import GeometrySettings, Method
 from replication.finetune.train import finetune, make_penalty
@@ -284,6 +289,30 @@ def test_answers_are_scored_as_in_squad(
     scores = answer_scores([answer], [right])
     assert scores["exact_match"].tolist() == [100 * exact]
     assert scores["f1"].tolist() == pytest.approx([100 * overlap])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "last"),
+    [
+        ("bert", {}, False),
+        ("bert", {"is_decoder": True}, True),
+        ("roberta", {}, False),
+        ("xlnet", {"n_layer": 2, "d_model": 32, "n_head": 2, "d_inner": 64}, False),
+        ("gpt2", {"bos_token_id": 1, "eos_token_id": 1}, True),
+        ("ctrl", {"n_embd": 32, "n_layer": 2, "n_head": 2, "dff": 64}, True),
+        ("qwen2", {"num_key_value_heads": 2}, True),
+        ("opt", {"word_embed_proj_dim": 32, "ffn_dim": 64}, True),
+    ],
+)
+def test_texts_are_read_at_a_token_that_sees_all_others(
+    kind: str, options: dict[str, Any], last: bool
+) -> None:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 50}
+    sizes |= {"intermediate_size": 64, "pad_token_id": 0}
+    config = AutoConfig.for_model(kind, **{**sizes, **options})
+    no_spans = kind == "ctrl"
+    head = AutoModelForSequenceClassification if no_spans else AutoModelForQuestionAnswering
+    assert reads_last(head.from_config(config).eval()) == last
 
 
 def test_long_contexts_are_split_into_overlapping_windows(minilm: Path) -> None:
