@@ -38,7 +38,8 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
 
     Raises:
         ValueError: bad shapes, NaN or infinity, fewer than three different points, a lattice (both
-            neighbours equally far but for rounding), or `discard_fraction` outside [0, 1).
+            neighbours equally far but for rounding), or `discard_fraction` outside [0, 1) or so
+            large that no point is left.
 
     Examples:
         >>> plane = np.random.default_rng(0).normal(size=(1000, 2))
@@ -65,6 +66,8 @@ def two_nn(X: Points, *, discard_fraction: float = 0.1) -> float:
     n = len(log_mu)
     # F = 1 at the last point, where the logarithm is infinite
     n_fitted = min(int(n * (1 - discard_fraction)), n - 1)
+    if not n_fitted:
+        raise ValueError(f"discard_fraction {discard_fraction} leaves none of {n} points to fit")
     fitted = np.argsort(log_mu, kind="stable")[:n_fitted]
     x, y = log_mu[fitted], -np.log1p(-np.arange(1, n_fitted + 1) / n)
     # A coordinate is rounded, so the difference of two distances is, too
@@ -108,7 +111,7 @@ class LidEstimates(NamedTuple):
         published: mean over all points, including repeated ones. Where all k neighbours are equally
             far, the estimate is infinite, and the authors' code replaces it by the number of
             dimensions; where some or all are at distance 0, it is 0 there.
-        n_repeated: number of points that repeat an earlier one.
+        n_repeated: number of points that repeat an earlier one; by cosine, or a multiple of it.
         n_replaced: number of infinite estimates that were replaced in the published mean.
     """
 

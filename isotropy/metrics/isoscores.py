@@ -164,9 +164,10 @@ def isoscore_star(
         shrinkage = as_shrinkage(shrinkage_covariance)
         shrinkage.require_compatible(points)
     if validate and (scale := coordinate_scale(points)) != 1:
-        points = points - points.detach().mean(dim=0)
-        scale = float(points.detach().abs().amax()) or 1.0
         points = points / scale
+        points = points - points[0].detach()  # exact, unlike a mean
+        spread = coordinate_scale(points)
+        points, scale = points / spread, scale * spread
         if shrinkage is not None:
             shrinkage = ShrinkageCovariance(shrinkage.matrix / scale**2)
     matrix = None if shrinkage is None else shrinkage.matrix  # an input, for autograd
@@ -348,7 +349,9 @@ class StreamingIsoScore(StreamingCovariance):
         `isoscore_star`.
         """
         covariance = self.covariance()
-        if zeta == 0 and not _points_differ(covariance.diagonal(), self.mean):
+        # Means of equal points differ between batches by rounding errors.
+        smallest = 4 * torch.finfo(torch.float64).eps * self.mean.abs()
+        if zeta == 0 and bool((covariance.diagonal().clamp(min=0).sqrt() <= smallest).all()):
             raise ValueError("all points are equal: the variance is zero, IsoScore is undefined")
         require_share(zeta)
         if zeta > 0:
@@ -422,21 +425,17 @@ class _IsoScoreStar(torch.autograd.Function):
         validate: bool,
     ) -> torch.Tensor:
         n, d = points.shape
-        mean = points.mean(dim=0)
         a = (1 - zeta) / (n - 1)
-        centred = points - mean if n < d or ctx.needs_input_grad[0] else points[:0]
-        second = gram(centred) if n < d else scatter(points, mean)
+        with_centred = n < d or ctx.needs_input_grad[0]
+        mean, centred, second = _centred_products(points, with_centred)
         # With checks, scalars are Python floats, also in double precision: a call into torch takes
         # longer than the product of a small batch. Without, they stay on the device.
         number: Callable[[torch.Tensor], Any] = float if validate else torch.Tensor.double
         trace = number(second.trace())
-        if (
-            validate
-            and zeta == 0
-            and not _points_differ(
-                (centred.square().sum(dim=0) if n < d else second.diagonal()) / n, mean
-            )
-        ):
+        if validate and _is_far(mean, trace / n):
+            mean, centred, second = _centred_products(points - points[0], with_centred)
+            trace = float(second.trace())
+        if validate and zeta == 0 and trace == 0:
             raise ValueError("all points are equal: IsoScore is undefined")
         t, f = a * trace, a**2 * number((second * second).sum())
         ctx.product = None  # XC, where it is needed
@@ -504,13 +503,23 @@ class _IsoScoreStar(torch.autograd.Function):
         return grad_points, grad_covariance, None, None, None
 
 
-def _points_differ(variances: torch.Tensor, mean: torch.Tensor) -> bool:
-    """Return whether points differ in some dimension. Equal points differ from their mean by its
-    rounding error only.
+def _centred_products(
+    points: torch.Tensor, with_centred: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the mean of a cloud, shape (n, d), the centred points if they are needed, and X'X of
+    them in float64, or XX' for n < d.
     """
-    return bool(
-        (variances.clamp(min=0).sqrt() > 4 * torch.finfo(mean.dtype).eps * mean.abs()).any()
-    )
+    mean = points.mean(dim=0)
+    centred = points - mean if with_centred else points[:0]
+    return mean, centred, gram(centred) if len(points) < len(mean) else scatter(points, mean)
+
+
+def _is_far(mean: torch.Tensor, variance: float) -> bool:
+    """Return whether a cloud is so far from the origin that the rounding error of its mean changes
+    its covariance, of trace `variance`: its points must first be taken relative to one of them,
+    which is exact.
+    """
+    return variance < torch.finfo(mean.dtype).eps * float(mean.square().sum())
 
 
 def _score_by_definition(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from isotropy.metrics.isoscores import StreamingIsoScore, _points_differ, standard_error
+from isotropy.metrics.isoscores import StreamingIsoScore, _is_far, standard_error
 from isotropy.metrics.matmul import ROWS_PER_BLOCK, full_precision, gram, scatter
 from isotropy.metrics.validation import Points, as_points, scaled
 
@@ -297,16 +297,18 @@ def _sums_and_forms(
     mean = points.mean(dim=0)
     if n > MAX_CORRECTED and n >= d and not points.requires_grad:
         second, fourth = scatter(points, mean), _fourth_moment(points, mean)
-        variances = second.diagonal() / n
     else:
         y = points - mean
         y = y - y.mean(dim=0)  # the rounding error of the mean
         second = _gram(y if n < d else y.mT)
         r = second.diagonal() if n < d else y.square().sum(dim=1).double()
         fourth = r.square().sum()
-        variances = y.detach().square().sum(dim=0) / n if n < d else second.diagonal() / n
-    if validate and not _points_differ(variances.detach(), mean.detach()):
-        raise ValueError("all points are equal: IsoScore is undefined")
+    if validate:
+        trace = float(second.detach().trace())
+        if _is_far(mean.detach(), trace / n):
+            return _sums_and_forms(points - points[0].detach(), with_forms, validate)
+        if trace == 0:
+            raise ValueError("all points are equal: IsoScore is undefined")
     forms = None
     if n < d:
         is_same = torch.eye(n, dtype=torch.bool, device=r.device)

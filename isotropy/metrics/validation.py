@@ -5,6 +5,7 @@ Metrics accept numpy arrays, pandas frames and torch tensors on any device; they
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Callable
 from numbers import Integral
@@ -188,14 +189,15 @@ def require_finite(points: torch.Tensor) -> None:
 
 def coordinate_scale(points: torch.Tensor) -> float:
     """Return the number to divide a cloud by so that squares of its coordinates stay in the float
-    range: 1, or if they do not, the largest coordinate. Raises a ValueError for NaN or infinity.
+    range: 1, or if they do not, the power of two that makes the largest coordinate 1 to 2, so that
+    the division is exact. Raises a ValueError for NaN or infinity.
     """
     smallest, largest = torch.stack(torch.aminmax(points.detach())).tolist()
     extent = max(-smallest, largest)
     if 1e-9 < extent < 1e9:
         return 1.0
     require_finite(points)
-    return extent or 1.0
+    return math.ldexp(0.5, math.frexp(extent)[1]) if extent else 1.0
 
 
 def scaled(points: torch.Tensor) -> torch.Tensor:

@@ -40,11 +40,10 @@ def lid_scores(vectors: np.ndarray, settings: Lid, seed: int) -> dict[str, float
         scores |= {
             f"lid_{metric}": estimates.conventional,
             f"lid_{metric}_published": estimates.published,
-        }
-        scores |= {
             f"lid_{metric}_n_replaced": estimates.n_replaced,
-            "n_repeated": estimates.n_repeated,
         }
+        if metric == "euclidean":  # by cosine, multiples of a vector repeat it
+            scores["n_repeated"] = estimates.n_repeated
     scores["lid_cosine_equal_n"] = math.nan
     if len(vectors) >= settings.n_equal > settings.k:
         rows = np.random.default_rng(seed).permutation(len(vectors))[: settings.n_equal]

@@ -226,6 +226,7 @@ def test_invariance(seed: int, n: int, d: int, scale: float) -> None:
         (lambda: lid_mle(np.vstack([np.zeros(30), BALL]), 10, metric="cosine"), "1 points"),
         (lambda: two_nn(BALL[:2]), "3 points"),
         (lambda: two_nn(BALL, discard_fraction=1), "discard_fraction"),
+        (lambda: two_nn(BALL[:3], discard_fraction=0.9), "none of 3"),
         (lambda: two_nn(np.eye(12)), "different distances"),
         (lambda: two_nn(np.ones((20, 3))), "different distances"),
     ],

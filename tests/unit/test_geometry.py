@@ -311,6 +311,14 @@ def test_both_local_dimension_estimates_equal_single_ones(
     assert both.published == pytest.approx(np.where(np.isinf(each), 6, each).mean())
 
 
+def test_multiples_of_a_vector_repeat_it_by_cosine_only() -> None:
+    vectors = np.random.default_rng(0).standard_normal((60, 6))
+    scaled = np.concatenate([vectors, 2 * vectors[:2]])
+    with pytest.warns(UserWarning, match="2 of 62"):
+        scores = lid_scores(scaled, Lid(k=10, n_queries=None, n_equal=100, n_types=12), 0)
+    assert scores["n_repeated"] == 0
+
+
 def test_too_few_points_are_rejected() -> None:
     cloud = clustered(n=9)
     with pytest.raises(IsotropyError, match="between 2 and 8"):

@@ -220,6 +220,34 @@ def test_float32_far_from_the_origin() -> None:
     assert stream.compute() == pytest.approx(algorithm_1(X), abs=1e-7)
 
 
+@pytest.mark.parametrize(
+    "score",
+    [
+        lambda X, _: isoscore(X),
+        lambda X, _: isoscore_unbiased(X),
+        lambda X, unit: isoscore_star(X, 0.2, unit**2 * torch.eye(8).double()),
+    ],
+)
+@pytest.mark.parametrize(
+    ("unit", "offset"), [(1, 3e6), (1, 1e7), (3e36, 0), (3e34, 3e36), (1e-30, 1e-28)]
+)
+@pytest.mark.parametrize("n", [6, 400, 3000])
+def test_rounding_of_the_mean_does_not_count(
+    n: int, unit: float, offset: float, score: Callable[..., torch.Tensor]
+) -> None:
+    """Scores and gradients in single precision are those of the same points in double precision,
+    relative to one of them."""
+    X = torch.from_numpy(unit * cloud(2, n, 8) + offset).float()
+    exact = ((X.double() - X[0].double()) / unit).requires_grad_()
+    obtained, expected = score(X.requires_grad_(), unit), score(exact, 1)
+    assert float(obtained) == pytest.approx(float(expected), rel=1e-5)
+    assert float(score(X.detach(), unit)) == pytest.approx(float(expected), rel=1e-5)
+    (gradient,), (reference,) = (
+        torch.autograd.grad(value, points) for value, points in ((obtained, X), (expected, exact))
+    )
+    torch.testing.assert_close(gradient.double() * unit, reference, rtol=1e-3, atol=1e-6)
+
+
 def test_a_refused_batch_is_not_added() -> None:
     stream = StreamingCovariance(3)
     for batch in (np.ones((2, 4)), np.array([[1, np.nan, 1]])):
