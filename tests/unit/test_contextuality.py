@@ -296,6 +296,8 @@ def test_standard_error_is_that_of_the_jackknife(exponent: int) -> None:
     X = (X * 10.0**exponent).astype(np.float32)
     assert mean_cosine_standard_error(X) == pytest.approx(jackknife, rel=0.02)
     assert mean_cosine_standard_error(np.ones((5, 3))) == pytest.approx(0, abs=1e-12)
+    lengths = np.where(np.arange(len(X)) % 2, 1e-14, 1)[:, None]
+    assert mean_cosine_standard_error(X * lengths) == pytest.approx(jackknife, rel=0.02)
 
 
 def test_limits_and_zero_vectors() -> None:
