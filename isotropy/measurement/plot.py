@@ -49,9 +49,20 @@ def plot_layers(
         tables.append(_long(without).assign(result=name))
     table = pd.concat(tables, ignore_index=True)
     table = _choose(table, [scores] if isinstance(scores, str) else scores)
-    last = max([float(layer) for layer in table["layer"] if layer != OUTPUT], default=-1)
-    table["position"] = [last + 1 if x == OUTPUT else float(x) for x in table["layer"]]
+    table["position"] = table["layer"].map(_positions(list(dict.fromkeys(table["layer"]))))
     return _draw(table, list(named))
+
+
+def _positions(layers: Sequence[str]) -> dict[str, int]:
+    """Place layers by their numbers, the output after the last; if they have names, in order."""
+    names = [layer for layer in layers if layer != OUTPUT]
+    are_numbers = all(_is_number(name) for name in names)
+    positions = {name: int(name) if are_numbers else i for i, name in enumerate(names)}
+    return positions | {OUTPUT: max(positions.values(), default=-1) + 1}
+
+
+def _is_number(layer: str) -> bool:
+    return layer.removeprefix("-").isdecimal()
 
 
 def _long(frame: pd.DataFrame) -> pd.DataFrame:
@@ -90,7 +101,7 @@ def _draw(table: pd.DataFrame, names: Sequence[str]) -> Figure:
         axes.set_title(score.replace("_", " "), loc="left", fontsize="medium")
         axes.set_xlabel("layer")
         axes.grid(alpha=0.3)
-        if OUTPUT in set(ticks["layer"]):
+        if not all(map(_is_number, ticks["layer"])):
             axes.set_xticks(ticks["position"], ticks["layer"])
     if list(names) != [""]:
         axes.legend()

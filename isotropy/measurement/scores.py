@@ -122,7 +122,10 @@ def _intra_sentence(X: np.ndarray, groups: Groups) -> dict[str, float]:
 
 def _largest_contribution(X: np.ndarray, _: Groups) -> dict[str, float]:
     contributions = cosine_contributions(X)
-    return {"largest_contribution": float(contributions.max() / contributions.sum())}
+    total = float(contributions.sum())
+    if total == 0:
+        raise ValueError("the mean cosine is 0: there is nothing to have a share of")
+    return {"largest_contribution": float(contributions.max()) / total}
 
 
 METRICS: dict[str, Metric] = {

@@ -88,6 +88,7 @@ def require_dense(values: torch.Tensor, name: str) -> torch.Tensor:
         (values.layout != torch.strided, "a sparse tensor: pass .to_dense()"),
         (values.is_quantized, "a quantized tensor: pass .dequantize()"),
         (values.is_meta, "on the meta device, which holds no values"),
+        (str(values.dtype).endswith("_x2"), "pairs of 4-bit numbers in a byte: unpack them"),
     ):
         if found:
             raise ValueError(f"{name} are {message}")
@@ -95,13 +96,20 @@ def require_dense(values: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray:
-    """Return an array of any dtype, from whatever NumPy can read.
+    """Return an array of any dtype, from a tensor or whatever NumPy can read. Half precision and 8
+    bits of a tensor, which NumPy lacks, are widened to float32.
 
     Raises:
-        ValueError: rows of different length, or a sparse matrix.
+        ValueError: rows of different length, a sparse matrix, or a tensor without values.
         TypeError: a masked array.
     """
     _require_unmasked(values, name)
+    if isinstance(values, torch.Tensor):
+        tensor = require_dense(values.detach(), name)
+        if tensor.is_floating_point() and tensor.dtype != torch.float64:
+            tensor = tensor.float()
+        array: np.ndarray = tensor.cpu().resolve_conj().numpy()
+        return array
     if hasattr(values, "toarray"):  # of SciPy
         raise ValueError(f"{name} are a sparse matrix: pass .toarray()")
     try:
@@ -241,12 +249,6 @@ def as_codes(labels: Any, n: int, *, name: str = "labels", min_classes: int = 2)
 
 def _label_array(labels: Any, name: str) -> np.ndarray:
     """Return labels as an array of any dtype."""
-    if isinstance(labels, torch.Tensor):
-        values = require_dense(labels.detach(), name)
-        if values.is_floating_point() and values.dtype != torch.float64:
-            values = values.float()  # NumPy has neither bfloat16 nor 8 bits
-        array: np.ndarray = values.cpu().resolve_conj().numpy()
-        return array
     # In an array of strings, NaN would become the string "nan".
     holds_strings = isinstance(labels, list | tuple) and any(isinstance(x, str) for x in labels)
     return as_array(labels, name, object if holds_strings else None)

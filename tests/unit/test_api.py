@@ -233,6 +233,11 @@ def test_layers_are_compared_by_name(cloud: np.ndarray) -> None:
     assert set(compared["transform"]) == set(transformed["transform"])
 
 
+def test_no_dimension_has_a_share_of_a_cosine_of_zero() -> None:
+    with pytest.raises(IsotropyError, match="mean cosine is 0"):
+        isotropy.measure(np.zeros((9, 3)), metrics="largest_contribution")
+
+
 def test_plot_shows_the_rows(cloud: np.ndarray) -> None:
     result = isotropy.measure(
         np.stack([cloud, cloud**2, -cloud]), metrics=["isoscore", "mean_cosine"]
@@ -249,6 +254,10 @@ def test_plot_shows_the_rows(cloud: np.ndarray) -> None:
     assert half == pytest.approx((2 * result["isoscore_error"]).tolist())
     labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
     assert labels == ["0", "1", "2", "output"]
+    named = result.assign(layer=["layer_10", "layer_2", "output"])
+    for table, ticks in ((named, named["layer"].tolist()), (named[:2], ["layer_10", "layer_2"])):
+        axes = isotropy.plot_layers(table, "mean_cosine").axes[0]
+        assert [text.get_text() for text in axes.get_xticklabels()] == ticks
     with pytest.raises(IsotropyError, match="no score 'isoscor'"):
         isotropy.plot_layers(result, "isoscor")
     with pytest.raises(IsotropyError, match="column layer"):

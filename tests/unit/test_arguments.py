@@ -180,6 +180,12 @@ REFUSED: dict[str, Callable[[np.ndarray], Any]] = {
     "csr": scipy.sparse.csr_matrix,
     "structured": lambda v: v.copy().view([("a", "f8")]),
     "sparse tensor": lambda v: torch.tensor(v).to_sparse(),
+    "quantized tensor": lambda v: torch.quantize_per_tensor(
+        torch.tensor(v).float(), 0.1, 0, torch.qint8
+    ),
+    "tensor of 4 bits": lambda v: torch.zeros(v.shape, dtype=torch.uint8).view(
+        torch.float4_e2m1fn_x2
+    ),
     "meta tensor": lambda v: torch.empty(v.shape, device="meta"),
     "nested tensor": lambda v: torch.nested.nested_tensor(list(torch.tensor(v))),
     "complex tensor": as_tensor(torch.complex64),
