@@ -471,8 +471,11 @@ def _estimate_across_layers(unit: str | None, quantity: Quantity, group: pd.Data
 
 def _layer_statistic(quantity: Quantity, values: np.ndarray, against: np.ndarray) -> np.ndarray:
     """Compute the statistic of values, shape (m, layers); return shape (m,)."""
+    if quantity.statistic == "second_lowest":
+        lowest: np.ndarray = np.sort(values, axis=1)[:, :2]
+        return lowest[:, -1]
     if quantity.against is None:
-        rows = values > quantity.threshold if quantity.statistic == "share" else values
+        rows = values > 0.5 if quantity.statistic == "share" else values
         result: np.ndarray = rows.mean(axis=1)
         return result
     ranks, fixed = (stats.rankdata(x, axis=1) for x in (values, against[None]))

@@ -44,10 +44,9 @@ class Quantity(Strict):
     of the errors over items, and the interval is over these."""
     against: str | None = None
     """A column to correlate `column` with: the quantity is Spearman's rho across layers."""
-    statistic: Literal["mean", "sd", "share"] = "mean"
+    statistic: Literal["mean", "sd", "share", "second_lowest"] = "mean"
     """Statistic of the values: their mean; their standard deviation; the share of layers with a
-    value above `threshold`."""
-    threshold: float = 0.5
+    value above 0.5; the second lowest of the layers, for what holds in all but one."""
     scale: Literal["linear", "correlation"] = "linear"
     """`correlation`: the interval stays within -1 and 1."""
     points: str | None = None
@@ -177,9 +176,10 @@ class Claim(Strict):
         if isinstance(self.test, Equals) and self.published is None:
             raise ValueError("expected a published value for `equals`")
         quantity = self.quantity
-        over_layers = quantity and (quantity.against or quantity.statistic == "share")
+        of_layers = quantity and quantity.statistic in ("share", "second_lowest")
+        over_layers = quantity and (quantity.against or of_layers)
         if quantity and over_layers and not quantity.across_layers:
-            raise ValueError("expected `across_layers: true` for `against` and for shares")
+            raise ValueError("expected `across_layers: true` for `against` and for `statistic`")
         return self
 
 

@@ -190,9 +190,23 @@ def test_errors_over_items_decide_on_the_order_of_layers(error: float, word: str
     layers = X | {"across_layers": True}
     rises = claim(ABOVE, unit="items", quantity=layers | {"against": "layer"})
     assert evaluated(rises, table)["word"][0] == word
-    high = {"statistic": "share", "threshold": 0.5}
-    most = claim({"kind": "above", "bound": 0.5}, unit="items", quantity=layers | high)
+    most = claim(
+        {"kind": "above", "bound": 0.5}, unit="items", quantity=layers | {"statistic": "share"}
+    )
     assert evaluated(most, table)["obtained"][0] == 5 / 6
+
+
+@pytest.mark.parametrize(
+    ("n_below", "word"), [(0, "reproduced"), (1, "reproduced"), (2, "deviates")]
+)
+def test_second_lowest_layer_decides_on_all_layers_but_one(n_below: int, word: str) -> None:
+    x = np.where(np.arange(6) < n_below, 0.1, 0.3 + 0.01 * np.arange(6))
+    table = pd.DataFrame({"layer": range(6), "x": x, "n_items": 100, "setup": "a"})
+    table = table.assign(status="original", x_low=x - 0.01, x_high=x + 0.01)
+    quantity = X | {"across_layers": True, "statistic": "second_lowest"}
+    but_one = claim({"kind": "above", "bound": 0.2}, unit="items", quantity=quantity)
+    result = evaluated(but_one, table).iloc[0]
+    assert (result["word"].split()[0], result["obtained"]) == (word, np.sort(x)[1])
 
 
 def test_equal_runs_are_exact_where_the_seed_has_no_effect() -> None:
