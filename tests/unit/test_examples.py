@@ -1,4 +1,4 @@
-"""Examples run, those in docstrings too, and benchmarks can be imported."""
+"""Examples run, those in docstrings too, and benchmarks in a short form."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from tests.conftest import Workflow
 
 PROJECT = Path(__file__).parents[2]
 WITH_EXAMPLES = sorted(
@@ -66,3 +68,32 @@ def test_example_notebook(tmp_path: Path) -> None:
     scores, again = (each[0]["data"]["text/plain"] for each in outputs)
     assert scores == again
     assert not re.search(r"/(home|root|tmp|work)/", str(outputs[0]))
+
+
+BENCHMARKS = {
+    "agreement": "--results RESULTS",
+    "audit": "RESULTS/.. --records 20",
+    "embed": "--texts 16 --rounds 1 --results RESULTS",
+    "finetune": "--updates 1 --batch-size 4 --results RESULTS",
+    "graph": "300",
+    "loop": "--updates 20 --few 1 --pairs 1000 --results RESULTS",
+    "measure": "--rows 2000 --dimensions 8",
+    "metrics": "--scale 0.02 --rounds 1 --results RESULTS",
+    "overhead": "RESULTS/..",
+    "repeatability": "--small --calls 2 --offsets 2 --processes 1",
+    "scaling": "--scale 0.1 --csv s.csv --figure s.png",
+    "verdicts": "--draws 20",
+}
+"""Benchmark -> arguments of a short form; RESULTS are those of the smoke study."""
+
+
+def test_every_benchmark_has_a_short_form() -> None:
+    assert {path.stem for path in (PROJECT / "benchmarks").glob("*.py")} == set(BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_benchmark(name: str, smoke: Workflow, tmp_path: Path) -> None:
+    arguments = BENCHMARKS[name].replace("RESULTS", str(smoke.folder / "results")).split()
+    command = [sys.executable, PROJECT / f"benchmarks/{name}.py", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
