@@ -324,21 +324,21 @@ def _layers(draws: np.random.Generator, n: int, correlated: float, statistic: st
         {
             "seed": np.repeat(list("012"), n),
             "layer": np.tile(np.arange(n), 3),
-            "x": (layers + noise).ravel(),
+            "x": (layers + noise).ravel() + 0.5 * (statistic == "share"),
         }
     )
     quantity = {"table": "t", "column": "x", "where": {}, "across_layers": True}
-    bound, threshold = (0.5, 0.0) if statistic == "share" else (0.0, 0.5)
+    bound = 0.5 if statistic == "share" else 0.0
     quantity |= {
         "mean": {},
         "rho": {"against": "layer"},
-        "share": {"statistic": "share", "threshold": threshold},
+        "share": {"statistic": "share"},
     }[statistic]
     tested = claim("above", bound, quantity=quantity)
     truth = {
         "mean": layers.mean(),
         "rho": spearmanr(np.arange(n), layers).statistic,
-        "share": (layers > threshold).mean(),
+        "share": (layers > 0).mean(),
     }[statistic]
     result = word(tested, estimate_of(tested, frame))
     return result != "undecided" and (result == "reproduced") != (truth > bound)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,9 +60,8 @@ def write_files(folder: Path, model: Path) -> None:
     numbers.assign(label=labels).to_parquet(folder / "vectors.parquet")
     numbers.assign(species=labels).to_csv(folder / "iris.csv", index=False)
     (folder / "mirror").mkdir()
-    (folder / "models").mkdir()
     for name in ("MODEL", "MODEL_FOLDER", "models/my-mpnet"):
-        (folder / name).symlink_to(model)
+        shutil.copytree(model, folder / name, copy_function=os.symlink)
     (folder / "config/local").mkdir()
     (text,) = re.findall(
         r"^# config/local/mine.yaml.*?(?=^```)",
