@@ -23,6 +23,7 @@ include: "rules/report.smk"
 include: "rules/audit.smk"
 
 
+patches.extend_dag(workflow, results_to_make, note_run)
 patches.call_at_start(workflow, start_run)
 
 

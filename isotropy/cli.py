@@ -14,8 +14,9 @@ from typing import Annotated, Literal
 import typer
 
 import isotropy
+from isotropy.console import plain_console
 from isotropy.errors import IsotropyError, missing_package
-from isotropy.printable import escape_for_terminal, plain_console
+from isotropy.printable import escape_for_terminal
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 Device = Literal["auto", "cpu", "cuda"]
@@ -63,12 +64,12 @@ def main(version: Version = False) -> None:
 
 @contextmanager
 def error_in_one_line() -> Iterator[None]:
-    """Print the message of an error, and exit with code 2."""
+    """Print the message of an error, and exit with its code, 2 for most."""
     try:
         yield
     except (IsotropyError, OSError) as error:
         print_line(str(error), "red")
-        raise typer.Exit(2) from None
+        raise typer.Exit(getattr(error, "exit_code", 2)) from None
 
 
 def print_line(text: str, style: str | None = None) -> None:

@@ -32,6 +32,9 @@ class IsotropyError(Exception):
     Its message is one line without control characters, even if names or values in it contain some.
     """
 
+    exit_code = 2
+    """That of a command that ends with the error."""
+
     def __str__(self) -> str:
         return escape_for_terminal(super().__str__())
 

@@ -8,10 +8,6 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 """Unicode categories: control, invisible formatting (which can reverse the direction of a line),
@@ -26,13 +22,6 @@ def escape_for_terminal(text: str) -> str:
         c.encode("unicode_escape").decode() if unicodedata.category(c) in UNSAFE else c
         for c in text
     )
-
-
-def plain_console(**options: Any) -> Console:
-    """A console of rich that prints texts as they are: `[b]` is no markup, and `:a:` no emoji."""
-    from rich.console import Console
-
-    return Console(highlight=False, markup=False, emoji=False, **options)
 
 
 def escape_for_markdown(text: str) -> str:

@@ -130,7 +130,8 @@ class Job(AbstractContextManager["Job[SpecT]"], Generic[SpecT]):
         self, snakemake: Any, spec: type[SpecT], shortcut_inputs: tuple[str, ...] = ()
     ) -> None:
         self._snakemake = snakemake = as_in_own_workflow(snakemake)
-        self.spec: SpecT = spec.parse(snakemake.params.spec)
+        places = getattr(snakemake.resources, "places", "{}")
+        self.spec: SpecT = spec.parse(snakemake.params.spec, places)
         # A named input is one path or a list of paths.
         self._recorded_spec = self.spec.recorded()
         self._wildcards = {str(k): str(v) for k, v in snakemake.wildcards.items()}
@@ -422,6 +423,7 @@ def _as_single_job(
         wildcards=NamedPaths({}),
         log=snakemake.log,
         threads=snakemake.threads,
+        resources=snakemake.resources,
     )
 
 
@@ -453,6 +455,7 @@ def as_in_own_workflow(snakemake: Any) -> Any:
         wildcards=snakemake.wildcards,
         log=[log.removeprefix(prefix)],
         threads=snakemake.threads,
+        resources=snakemake.resources,
     )
 
 

@@ -102,6 +102,38 @@ def call_at_start(workflow: Any, function: Callable[[], None]) -> None:
     extend()
 
 
+def extend_dag(
+    workflow: Any, results_to_make: Callable[[], list[str]], note_run: Callable[[], None]
+) -> None:
+    """Let records, rather than what Snakemake keeps in `.snakemake`, say what is made again; and
+    note each run, also one that has nothing to do, for which Snakemake calls no `onstart`.
+
+    Args:
+        workflow: Snakemake's workflow.
+        results_to_make: returns outputs of the jobs that are run whatever Snakemake knows of them.
+        note_run: called under Snakemake's lock, unless the run is a dry one.
+    """
+    if not workflow.is_main_process:
+        return
+    build = workflow._build_dag
+
+    def build_dag() -> None:
+        workflow.dag.forcefiles.update(results_to_make())
+        build()
+        if workflow.executor_plugin is None or workflow.dryrun or workflow.touch:
+            return
+        postprocess = workflow.dag.postprocess
+
+        async def note_and_postprocess(*args: Any, **kwargs: Any) -> Any:
+            workflow.dag.postprocess = postprocess
+            note_run()
+            return await postprocess(*args, **kwargs)
+
+        workflow.dag.postprocess = note_and_postprocess
+
+    workflow._build_dag = build_dag
+
+
 def limit_scheduler_timers(scheduler: Any) -> None:
     """Let the scheduler wait for one timer instead of one for each job that has finished.
 

@@ -48,8 +48,14 @@ class Spec(Strict):
     """Names of fields with paths on this machine, which jobs need and records leave out."""
 
     def canonical(self) -> str:
-        """Return the spec as JSON with sorted keys and no blanks: equal specs give equal text."""
-        return canonical_json(self.model_dump(mode="json"))
+        """Return the spec without paths on this machine as JSON with sorted keys and no blanks:
+        equal specs give equal text.
+        """
+        return canonical_json(self.model_dump(mode="json", exclude=set(self.machine_fields)))
+
+    def places(self) -> str:
+        """Return the paths on this machine in the same form."""
+        return canonical_json(self.model_dump(mode="json", include=set(self.machine_fields)))
 
     def recorded(self) -> dict[str, Any]:
         """Return the spec for records, without paths on this machine and personal data."""
@@ -69,9 +75,9 @@ class Spec(Strict):
         return cls(**known)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse the text of `canonical`."""
-        return cls.model_validate_json(text)
+    def parse(cls, text: str, places: str = "{}") -> Self:
+        """Parse the texts of `canonical` and `places`."""
+        return cls.model_validate_json(canonical_json(json.loads(text) | json.loads(places)))
 
 
 class PaperSpec(Spec):

@@ -42,6 +42,7 @@ if not patches.is_module(workflow):
     )
 
 from isotropy.errors import IsotropyError
+from isotropy.files import RECORD_SUFFIX
 from isotropy.printable import escape_for_terminal
 from replication.context import shard_stems
 from replication.resources import count_gpus
@@ -50,8 +51,10 @@ from replication.plan.config import load_study
 from replication.plan.costs import CostModel, longest_runtime, read_rates
 from replication.plan.plan import Plan
 from replication.plan.progress import show_progress
+from replication.plan.status import expected_results, survey, to_be_made
 from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from replication.provenance.code import Codebase
+from replication.provenance.format import LEDGER
 from replication.provenance.ledger import append_run
 from replication.provenance.record import find_record, spec_digest
 from replication.yaml_files import read_yaml
@@ -252,12 +255,23 @@ def minutes_for(stem):
     return resource
 
 
-def start_run():
-    """Record the start of a run and its configuration in the ledger."""
-    patches.apply(workflow)
-    # torch may see a GPU that has no file in /dev, as on Windows' Linux
-    n_gpus = max(count_gpus(), gpus())
-    patches.limit_gpu_jobs(workflow, n_gpus * CONFIG.compute.jobs_per_gpu)
+def places(stem):
+    """Return the resource function `places` of a rule for a stem with wildcards: where the job
+    finds files of this machine. It is no parameter, which would make a moved study again.
+    """
+    return lambda wildcards: job_spec(stem, wildcards).places()
+
+
+def results_to_make():
+    """Return the records of results that must be made, by the records that there are."""
+    if not (RESULTS / LEDGER).is_file():
+        return []
+    results = survey(RESULTS.parent, expected_results(COSTS), CODEBASE)
+    return [f"{RESULTS}/{name}{RECORD_SUFFIX}" for name in to_be_made(results)]
+
+
+def note_run():
+    """Record a run and its configuration in the ledger."""
     given = list(workflow.config_settings.configfiles)  # by --configfile
     files = [f for f in workflow.configfiles if f not in given] + given
     values = workflow.config_settings.config
@@ -267,4 +281,12 @@ def start_run():
         append_run(RESULTS, PROJECT, files, values)
     except IsotropyError as error:
         raise WorkflowError(escape_for_terminal(str(error))) from None
+
+
+def start_run():
+    """Prepare Snakemake for jobs, and show their progress."""
+    patches.apply(workflow)
+    # torch may see a GPU that has no file in /dev, as on Windows' Linux
+    n_gpus = max(count_gpus(), gpus())
+    patches.limit_gpu_jobs(workflow, n_gpus * CONFIG.compute.jobs_per_gpu)
     show_progress(workflow, COSTS, RESULTS, CODEBASE)

@@ -19,6 +19,7 @@ rule fetch_source:
     resources:
         mem_mb=2000,
         runtime=60,
+        places=places("fetch/{source}"),
     params:
         spec=spec("fetch/{source}"),
         code=code("fetch_source", "fetch/{source}"),

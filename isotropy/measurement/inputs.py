@@ -15,7 +15,7 @@ import torch
 
 from isotropy.errors import IsotropyError, first_line, suggest
 from isotropy.measurement.scores import Groups
-from isotropy.metrics.validation import as_array, as_numbers, sample_rows
+from isotropy.metrics.validation import as_array, sample_rows
 from isotropy.models.hidden_states import ModelOptions, embed_texts, given_model
 from isotropy.models.hub import fetch_model, is_hub_id
 from isotropy.read.arrays import TABLES, open_file, select_layers
@@ -196,13 +196,13 @@ def _open_array(x: Any, request: Request) -> Opened:
 def _array_clouds(x: Any) -> dict[str, PointCloud]:
     """Clouds of an array, shape (n, d), or of one per layer, shape (layers, n, d)."""
     try:
-        if isinstance(x, torch.Tensor):
-            x = as_numbers(x, "array").detach().cpu().numpy()
         array = as_array(x, "array")
     except (ValueError, TypeError) as error:
         raise IsotropyError(first_line(error)) from None
     if array.dtype.kind not in "fiub":
-        raise IsotropyError(f"array: expected real numbers, got {type(x).__name__}")
+        raise IsotropyError(
+            f"array: expected real numbers, got {type(x).__name__} of {array.dtype}"
+        )
     if array.ndim != 3:
         require_matrix("array", array.shape)
         return {"": cloud_from_array("array", "", array)}

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isotropy.console import plain_console
 from isotropy.errors import IsotropyError
 from isotropy.files import atomic, files_below, sha256_file
-from isotropy.printable import escape_for_terminal, plain_console
+from isotropy.printable import escape_for_terminal
 from isotropy.scrub import scrub
 
 if TYPE_CHECKING:

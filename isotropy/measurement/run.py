@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
+from isotropy.console import plain_console
 from isotropy.errors import IsotropyError, suggest
 from isotropy.measurement.inputs import GROUPS, Request, open_input
 from isotropy.measurement.scores import METRICS, Effects, Groups, measure_cloud, sample_cloud
 from isotropy.models.hidden_states import Pooling
-from isotropy.printable import plain_console
 from isotropy.read.clouds import PointCloud
 
 if TYPE_CHECKING:

@@ -37,13 +37,13 @@ def require_model(folder: Path, complete: Sequence[str] | None) -> None:
     """Refuse a folder that is no model, or whose model can be read only by running its code."""
     names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
     suffixes = {Path(name).suffix for name in complete or names}
-    if not (folder / "config.json").is_file():
-        raise IsotropyError(f"{folder}: expected a model, got a folder without config.json")
     if "adapter_config.json" in names:
         raise IsotropyError(
             f"{folder}: it has an adapter (adapter_config.json): merge it into the model by PEFT's "
             "merge_and_unload, and save that"
         )
+    if not (folder / "config.json").is_file():
+        raise IsotropyError(f"{folder}: expected a model, got a folder without config.json")
     if not any(name.startswith(TOKENIZER_FILES) for name in names):
         raise IsotropyError(f"{folder}: no tokenizer: save the model's own into the same folder")
     config = read_valid_json(folder / "config.json")

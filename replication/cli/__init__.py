@@ -10,19 +10,17 @@ import typer
 
 from isotropy.cli import app, error_in_one_line
 from isotropy.errors import IsotropyError
-from isotropy.files import RESULTS
 from replication.cli.audit import app as audit_app
 from replication.cli.audit import report, site
-from replication.cli.common import Root, find_project, study_costs
+from replication.cli.common import Root, find_project, study_costs, survey_study
 from replication.cli.sources import app as sources_app
 from replication.cli.status import status
-from replication.provenance.format import LEDGER
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from replication.plan.costs import CostModel, Rates, Total
+    from replication.plan.costs import Rates, Total
     from replication.plan.status import ResultState
 
 
@@ -52,7 +50,7 @@ def plan(
     """Print what a study will cost, before anything runs: jobs, hours, disk and memory per stage;
     in a folder with results, what is left of it, too.
     """
-    from isotropy.printable import plain_console
+    from isotropy.console import plain_console
     from replication.plan.costs import read_rates, totals
 
     console = plain_console()
@@ -62,9 +60,9 @@ def plan(
         scale = {}
         if measured:
             last = study_costs(checkout, root, None, speeds)
-            scale = _measured_scale(_survey(root, last, checkout), root)
+            scale = _measured_scale(survey_study(root, last, checkout), root)
         costs = study_costs(checkout, root, configfile or [], speeds)
-        results = _survey(root, costs, checkout)
+        results = survey_study(root, costs, checkout)
         left = [result.name for result in results if result.state != "done"]
         stage_totals = totals(costs, costs.plan.stems(), scale)
     console.print(_cost_table(stage_totals, totals(costs, left, scale) if results else None))
@@ -83,16 +81,6 @@ def _print_origin(
     if names := ", ".join(sorted(unknown)):
         warning = f"Sources of unknown size, counted as empty: {names}"
         console.print(warning, style="yellow", soft_wrap=True)
-
-
-def _survey(root: Path, costs: CostModel, project: Path) -> list[ResultState]:
-    """The state of each result of a study in a folder; none if it has no results at all."""
-    from replication.plan.status import expected_results, survey
-    from replication.provenance.code import Codebase
-
-    if not (root / RESULTS / LEDGER).is_file():
-        return []
-    return survey(root, expected_results(costs), Codebase(project))
 
 
 def _measured_scale(results: list[ResultState], root: Path) -> dict[tuple[str, bool], float]:

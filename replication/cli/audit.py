@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from isotropy.cli import console, error_in_one_line, print_line
+from isotropy.console import plain_console
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
-from isotropy.printable import plain_console
-from replication.cli.common import Root, find_project, refuse, study_plan
+from replication.cli.common import (
+    Root,
+    find_project,
+    refuse,
+    run_configuration,
+    study_costs,
+    study_plan,
+    survey_study,
+)
 from replication.provenance.format import LEDGER, ledger_bytes, read_ledger
 
 if TYPE_CHECKING:
@@ -272,10 +280,13 @@ def export(
     from replication.provenance.bundle import export as write
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
+    incomplete: list[str] = []
     with error_in_one_line():
-        n_files, n_bytes, head = write(
-            root, find_project(project, root), bundle, with_data=with_data
-        )
+        configuration = run_configuration(find_project(project, root), root, unchanged=True)
+        checkout = _checkout(project, root, None, incomplete)
+        for reason in incomplete:
+            raise IsotropyError(reason)
+        n_files, n_bytes, head = write(root, checkout, configuration, bundle, with_data=with_data)
     size = f"{n_files} files, {n_bytes / 1e6:.1f} MB"
     print_line(f"{bundle}: {size}; head of the ledger: {head}", "green")
 
@@ -290,7 +301,10 @@ def _checkout(
 
     project = find_project(given, root)
     try:
-        return Checkout(project, study_plan(project, root, configfiles))
+        costs = study_costs(project, root, configfiles)
+        results = survey_study(root, costs, project)
+        again = {r.name: r.message for r in results if r.state == "stale"}
+        return Checkout(project, costs.plan, again)
     except (IsotropyError, OSError) as error:
         checkout = Checkout(project)
         incomplete.append(f"specs were not compared: {error}")

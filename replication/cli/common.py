@@ -11,11 +11,13 @@ from isotropy.cli import print_line
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, sha256_file
 from isotropy.scrub import restore_path
+from replication.provenance.format import CONFIGURATION, LEDGER, METADATA
 from replication.resources import count_gpus
 
 if TYPE_CHECKING:
     from replication.plan.costs import CostModel, Rates
     from replication.plan.plan import Plan
+    from replication.plan.status import ResultState
 
 Root = Annotated[Path, typer.Option(help="Folder of the run.")]
 
@@ -43,48 +45,78 @@ def study_plan(project: Path, root: Path, configfiles: list[Path] | None) -> Pla
     """Return the plan of a checkout with the given configuration files, or that of the last run."""
     from replication.plan.config import load_study, read_configuration
     from replication.plan.plan import Plan
-    from replication.provenance.ledger import last_run
 
     if configfiles is not None:
-        files, overrides = [project / "config.yaml", *configfiles], {}
+        values = read_configuration([project / "config.yaml", *configfiles], {})
     else:
-        entry = last_run(root / RESULTS)
-        files, overrides = _files_of(entry, project), entry["overrides"]
-        sources = overrides.get("sources")
-        if isinstance(sources, dict):
-            paths = {k: v for k, v in sources.items() if k in PATHS and isinstance(v, str)}
-            restored = {k: restore_path(v) for k, v in paths.items()}
-            overrides = overrides | {"sources": sources | restored}
-    study = load_study(
-        read_configuration(files, overrides), project, require_mirror=configfiles is not None
-    )
+        values = run_configuration(project, root)
+    study = load_study(values, project, require_mirror=configfiles is not None)
     return Plan(study, project.resolve(), root.resolve())
 
 
+def run_configuration(project: Path, root: Path, *, unchanged: bool = False) -> dict[str, Any]:
+    """Return the configuration of the last run: of its files as they are now, or of a bundle.
+
+    Args:
+        project: the checkout.
+        root: folder of the run.
+        unchanged: whether its files must be those of the run.
+
+    Raises:
+        IsotropyError: a file is not there, or is not that of the run.
+    """
+    from replication.plan.config import read_configuration
+    from replication.provenance.ledger import last_run
+
+    if (root / METADATA).is_file() and (root / CONFIGURATION).is_file():
+        return read_configuration([root / CONFIGURATION], {})
+    entry = last_run(root / RESULTS)
+    files, overrides = _files_of(entry, project, unchanged=unchanged), entry["overrides"]
+    sources = overrides.get("sources")
+    if isinstance(sources, dict):
+        paths = {k: v for k, v in sources.items() if k in PATHS and isinstance(v, str)}
+        restored = {k: restore_path(v) for k, v in paths.items()}
+        overrides = overrides | {"sources": sources | restored}
+    return read_configuration(files, overrides)
+
+
 def study_costs(
-    project: Path, root: Path, configfiles: list[Path] | None, rates: Rates
+    project: Path, root: Path, configfiles: list[Path] | None, rates: Rates | None = None
 ) -> CostModel:
-    """Return the estimates of the jobs of that plan, on this machine."""
-    from replication.plan.costs import CostModel
+    """Return the estimates of the jobs of that plan, on this machine; by the checkout's rates,
+    unless others are given.
+    """
+    from replication.plan.costs import CostModel, read_rates
 
     plan = study_plan(project, root, configfiles)
+    rates = rates or read_rates(project / "config/rates.yaml")
     return CostModel(plan, rates, sees_gpu=count_gpus() > 0)
 
 
-def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
+def survey_study(root: Path, costs: CostModel, project: Path) -> list[ResultState]:
+    """The state of each result of a study in a folder; none if it has no results at all."""
+    from replication.plan.status import expected_results, survey
+    from replication.provenance.code import Codebase
+
+    if not (root / RESULTS / LEDGER).is_file():
+        return []
+    return survey(root, expected_results(costs), Codebase(project))
+
+
+def _files_of(run: dict[str, Any], project: Path, *, unchanged: bool) -> list[Path]:
     """Return the paths of the configuration files of a run.
 
     Raises:
         IsotropyError: a file outside the checkout has changed since: a ledger of someone else
-            could name any file of this machine.
+            could name any file of this machine; or one in it, and all must be `unchanged`.
     """
     files = []
     for entry in run["configfiles"]:
         file = project / restore_path(entry["path"])
         inside = file.resolve().is_relative_to(project.resolve())
-        if not inside and file.is_file() and sha256_file(file) != entry["sha256"]:
-            raise IsotropyError(
-                f"{file} is not what configured the last run: name it with --configfile"
-            )
+        is_checked = (unchanged or not inside) and file.is_file()
+        if is_checked and sha256_file(file) != entry["sha256"]:
+            advice = "run the workflow again" if unchanged else "name it with --configfile"
+            raise IsotropyError(f"{file} is not what configured the last run: {advice}")
         files.append(file)
     return files

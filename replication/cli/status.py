@@ -16,8 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from isotropy.cli import error_in_one_line
+from isotropy.console import plain_console
 from isotropy.files import RESULTS
-from isotropy.printable import escape_for_terminal, plain_console
+from isotropy.printable import escape_for_terminal
 from replication.cli.common import Root, find_project, study_costs
 from replication.provenance.format import LEDGER
 

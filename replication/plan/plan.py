@@ -234,7 +234,7 @@ class Plan:
         match stem.split("/"):
             case ["embed", dataset, "tokens", model]:
                 yield from shard_stems(dataset, model, self.study.config.compute.shards)
-        yield from {_stem(p): None for paths in self.inputs(stem).values() for p in paths}
+        yield from {stem_of_file(p): None for paths in self.inputs(stem).values() for p in paths}
 
     def batch(self, folder: str) -> list[str]:
         """The results that one job makes together, in an order in which each can be made: those of
@@ -279,7 +279,7 @@ class Plan:
         """Files that a job of several results reads, without those that it makes itself."""
         stems = self.batch(folder)
         files = {path for stem in stems for paths in self.inputs(stem).values() for path in paths}
-        return sorted(path for path in files if _stem(path) not in set(stems))
+        return sorted(path for path in files if stem_of_file(path) not in set(stems))
 
     def papers_with(self, kind: str) -> list[str]:
         """List the papers with results of a kind (tables or figures); includes `claims`, which
@@ -345,7 +345,7 @@ def _sources_read(spec: Spec) -> list[str]:
     return [vectors] if isinstance(vectors, str) else vectors
 
 
-def _stem(path: str) -> str:
+def stem_of_file(path: str) -> str:
     """The result that a file belongs to."""
     folder, _, name = path.removeprefix(f"{RESULTS}/").rpartition("/")
     return f"{folder}/{name.split('.')[0]}".lstrip("/")

@@ -1,18 +1,21 @@
 """State of a study, from its records, ledger, locks and logs: what is done, running, waiting,
-failed or stale, and how long the rest will take.
+failed or stale, and how long the rest will take. The start of a run, `isotropy status`, `plan` and
+the audit all ask here.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from isotropy.files import RECORD_SUFFIX, RESULTS
+from isotropy.files import RECORD_SUFFIX, RESULTS, read_json
+from replication.provenance.format import UNREADABLE, identity
 from replication.provenance.ledger import last_jobs
 from replication.resources import LOCK, is_locked
 
@@ -24,10 +27,11 @@ State = Literal["done", "running", "waiting", "failed", "stale"]
 STATES: tuple[State, ...] = get_args(State)
 """States of a result:
 
-- done: it has a record, and its spec and code are those of the checkout;
+- done: it has a record and all its files, and its spec, code and inputs are those of the plan;
 - running: a process holds its lock;
 - failed: its last job ended with an error;
-- stale: it was made from another spec or by other code, and will be made again;
+- stale: it will be made again, since its spec, code or inputs have changed, a file of it is gone,
+  or what it reads, or is made together with, will be made again;
 - waiting: none of these; so is a result whose job was killed.
 """
 
@@ -48,20 +52,37 @@ class Expected(NamedTuple):
     seconds: float
     """Estimated time of its job, on one core unless it has a GPU."""
     gpu: bool
+    reads: frozenset[str] = frozenset()
+    """Its input files and folders."""
+    needs: frozenset[str] = frozenset()
+    """The results that these belong to."""
+    job: str = ""
+    """Folder of the results that its job makes together; empty if it makes only this one."""
 
 
 def expected_results(costs: CostModel) -> dict[str, Expected]:
     """Return what a plan expects of each result, inputs before what reads them."""
     from replication.papers.registry import KEYS
     from replication.plan.costs import stage_of
+    from replication.plan.plan import stem_of_file
     from replication.provenance.record import spec_digest
 
-    results = {}
-    for stem in costs.plan.stems():
-        spec = costs.plan.spec(stem)
+    plan, results = costs.plan, {}
+    jobs = {stem: folder for folder in plan.batches() for stem in plan.batch(folder)}
+    for stem in plan.stems():
+        spec = plan.spec(stem)
         cost = costs.cost(stem, spec)
-        paper = next((part for part in stem.split("/") if part in KEYS), "shared")
-        results[stem] = Expected(stage_of(stem), paper, spec_digest(spec), cost.seconds, cost.gpu)
+        reads = frozenset(path for paths in plan.inputs(stem).values() for path in paths)
+        results[stem] = Expected(
+            stage_of(stem),
+            next((part for part in stem.split("/") if part in KEYS), "shared"),
+            spec_digest(spec),
+            cost.seconds,
+            cost.gpu,
+            reads,
+            frozenset(map(stem_of_file, reads)),
+            jobs.get(stem, ""),
+        )
     return results
 
 
@@ -78,7 +99,9 @@ class ResultState(NamedTuple):
     ended: float | None = None
     """When it was done, in seconds since the epoch."""
     message: str = ""
-    """The error of a failed job."""
+    """The error of a failed job, or why a result is stale."""
+    follows: bool = False
+    """Whether it is stale only because others are."""
 
 
 class Group(NamedTuple):
@@ -102,18 +125,108 @@ def survey(root: Path, expected: Mapping[str, Expected], codebase: Codebase) -> 
     Raises:
         IsotropyError: the ledger is damaged.
     """
-    files = _Files(root)
+    files, records = _Files(root), _Records(root)
     entries = last_jobs(root / RESULTS)
-    results = [_result(name, result, files, entries, codebase) for name, result in expected.items()]
-    # Shards are no longer needed once they are merged
-    merged = {r.name for r in results if r.state == "done" and "/tokens/" in r.name}
-    return [
-        r._replace(state="done")
-        if "/shards/" in r.name
-        and r.name.replace("/shards/", "/tokens/").rpartition("/")[0] in merged
-        else r
-        for r in results
-    ]
+    results = {
+        name: _result(name, result, files, records, entries, codebase)
+        for name, result in expected.items()
+    }
+    _add_consequences(results)
+    return [_without_merged_shards(result, results) for result in results.values()]
+
+
+def to_be_made(results: Iterable[ResultState]) -> list[str]:
+    """Names of the results that must be made, besides what follows from them; none of a study of
+    which nothing is made.
+    """
+    results = list(results)
+    if all(r.state == "waiting" for r in results):
+        return []
+    return [r.name for r in results if r.state not in ("done", "running") and not r.follows]
+
+
+def _add_consequences(results: dict[str, ResultState]) -> None:
+    """Mark results as stale that are made together with, or from, what is made again."""
+    jobs = {name: r.expected.job or name for name, r in results.items()}
+    again = {jobs[name] for name, r in results.items() if r.state in ("stale", "failed", "waiting")}
+    n_before = -1
+    while len(again) > n_before:  # results that one job makes may read each other
+        n_before = len(again)
+        for name, result in results.items():
+            causes = [need for need in sorted(result.expected.needs) if jobs.get(need) in again]
+            if result.state == "done" and (causes or jobs[name] in again):
+                reason = f"{(causes or [jobs[name]])[0]} will be made again"
+                results[name] = result._replace(state="stale", message=reason, follows=True)
+                again.add(jobs[name])
+
+
+def _without_merged_shards(result: ResultState, results: Mapping[str, ResultState]) -> ResultState:
+    """Count a shard as done if it has been merged: then it is no longer needed."""
+    merged = result.name.replace("/shards/", "/tokens/").rpartition("/")[0]
+    is_merged = "/shards/" in result.name and results[merged].state == "done"
+    return result._replace(state="done") if is_merged else result
+
+
+class _Facts(NamedTuple):
+    """What a record says of its files."""
+
+    identity: str
+    outputs: list[str]
+    temporary: tuple[str, ...]
+    reads: frozenset[str]
+    """Input files and folders."""
+    input_records: dict[str, str]
+    """Identity of each record of these, by path."""
+
+
+@cache
+def _read_facts(path: str, changed: int, size: int) -> _Facts | None:
+    """Read a record, as it is since a change; None if it is none. Not validated, which would take
+    ten times as long: the audit does that.
+    """
+    try:
+        record = read_json(Path(path))
+        return _Facts(
+            identity(record),
+            [file["path"] for file in record["outputs"]],
+            tuple(record["temporary"]),
+            frozenset(path for paths in record["input_names"].values() for path in paths),
+            dict(record["input_records"]),
+        )
+    except (OSError, *UNREADABLE):
+        return None
+
+
+class _Records:
+    """Records of a run, read when they are needed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def facts(self, name: str) -> _Facts | None:
+        """Facts of the record with this path; None if there is none, or not a record."""
+        path = f"{self.root}/{name}"
+        with suppress(OSError):
+            stat = os.stat(path)
+            return _read_facts(path, stat.st_mtime_ns, stat.st_size)
+        return None
+
+    def changes(self, name: str, expected: Expected) -> Iterator[str]:
+        """Yield reasons why a result must be made again, though its spec and code are the same."""
+        record = self.facts(f"{RESULTS}/{name}{RECORD_SUFFIX}")
+        if record is None:
+            yield "its record cannot be read"
+            return
+        parts = {path for path in record.reads if "/shards/" in path}  # gone once merged
+        if changed := sorted((record.reads - parts) ^ expected.reads):
+            yield f"it reads other files than before, such as {changed[0]}"
+        for path in record.outputs:
+            if not os.path.exists(f"{self.root}/{path}") and not path.startswith(record.temporary):
+                yield f"{path} is missing"
+        for path, known in record.input_records.items():
+            facts = self.facts(path)
+            if facts is not None and facts.identity != known:
+                yield f"what {path} describes has changed"
 
 
 class _Files:
@@ -163,6 +276,7 @@ def _result(
     name: str,
     expected: Expected,
     files: _Files,
+    records: _Records,
     entries: Mapping[str, Mapping[str, Any]],
     codebase: Codebase,
 ) -> ResultState:
@@ -176,13 +290,17 @@ def _result(
             return ResultState(name, "failed", expected, message=files.errors[name])
         return ResultState(name, "waiting", expected)
     entry = entries.get(f"{RESULTS}/{name}{RECORD_SUFFIX}")
-    if entry is None or "rule" not in entry or entry["spec"] != expected.spec:
-        return ResultState(name, "stale", expected)
+    if entry is None or "rule" not in entry:
+        return ResultState(name, "stale", expected, message="the ledger does not name its record")
+    if entry["spec"] != expected.spec:
+        return ResultState(name, "stale", expected, message="its spec has changed")
     seconds, cpu = entry["seconds"], entry["cpu_seconds"] or 0.0
     core_seconds = seconds if expected.gpu else max(seconds, cpu)
     ended = datetime.fromisoformat(entry["time"]).timestamp()
-    state: State = "done" if codebase.is_current(entry, expected.spec) else "stale"
-    return ResultState(name, state, expected, seconds, core_seconds, ended)
+    is_current = codebase.is_current(entry, expected.spec)
+    reason = next(records.changes(name, expected), "") if is_current else "its code has changed"
+    state: State = "stale" if reason else "done"
+    return ResultState(name, state, expected, seconds, core_seconds, ended, reason)
 
 
 def measured_scale(

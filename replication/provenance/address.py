@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, suggest
 from isotropy.files import RESULTS
+from replication.provenance.audit import require_intact
 
 CLAIMS = RESULTS / "claims.parquet"
 KEYS = ("setup", "seed", "dataset")
@@ -122,6 +123,7 @@ def _read_table(root: Path, path: str) -> Any:
     file = (root / path).with_suffix(".parquet")
     if not file.is_file():
         raise IsotropyError(f"{path} is not a table of results: there is no {file}")
+    require_intact(root, [Path(path).with_suffix(".parquet")], upstream=False)
     try:
         return pd.read_parquet(file, dtype_backend="numpy_nullable")  # whole numbers stay whole
     except (OSError, ValueError) as error:

@@ -49,14 +49,21 @@ State = Literal[
 - temporary: removed, as its rule declares, or left out of a bundle;
 - other version: a package had another version than in the checkout's lock file;
 - other environment: it was made outside the declared environment;
-- stale: its spec or the code that made it differs from the checkout's, or its record has another
-  format;
+- stale: its spec or the code that made it differs from the checkout's, a run would make it again
+  for another reason, or its record has another format;
 - input changed: it was made from other bytes than the job of its input wrote, or the record of an
   input has changed since;
 - without record, missing, altered.
 """
 STATES: tuple[State, ...] = get_args(State)
 GOOD: set[State] = {"intact", "temporary"}
+
+
+class NotIntact(IsotropyError):
+    """A file that was to be shown is not what its job wrote."""
+
+    exit_code = 1
+
 
 LINK = "a symbolic link: results must be regular files"
 NO_FILE = "has the name of a record, but is not a regular file"
@@ -114,6 +121,25 @@ def verify_all(
     audit = _Audit(root, checkout)
     audit.start(RESULTS)
     return audit.findings(threads, covers_all_results=True)
+
+
+def require_intact(root: Path, paths: Iterable[Path], *, upstream: bool = True) -> None:
+    """Check files that are about to be shown by their bytes, records and ledger.
+
+    Args:
+        root: the folder of the run.
+        paths: files, relative to `root`.
+        upstream: whether to check what they were made from, too.
+
+    Raises:
+        NotIntact: the first file that is not what its job wrote.
+    """
+    audit = _Audit(root, None)
+    for path in paths:
+        audit.start(path)
+    for finding in audit.findings(None, covers_all_results=False, upstream=upstream):
+        if finding.state not in GOOD:
+            raise NotIntact(f"{finding.path}: {finding.state} ({finding.detail}): not shown")
 
 
 class _Audit:
@@ -175,9 +201,11 @@ class _Audit:
         ]
         return [p for p in files if not any(_is_temporary(part) for part in p.parts)]
 
-    def findings(self, threads: int | None, covers_all_results: bool) -> list[Finding]:
+    def findings(
+        self, threads: int | None, covers_all_results: bool, *, upstream: bool = True
+    ) -> list[Finding]:
         """Judge all files, and return the findings sorted by path."""
-        records = self.graph.below(self._starts)
+        records = self.graph.below(self._starts, upstream=upstream)
         outputs = [f.path for record in records.values() for f in record.outputs]
         names = [*records, *self.graph.unreadable, *self.graph.other_format]
         self._digests = self._digest([*outputs, *names], threads)
@@ -267,9 +295,9 @@ class _Audit:
                 self._note_input_changed(record, f"{name} has changed since this was made")
 
     def _compare(self, checkout: Checkout, name: str, record: Record) -> None:
-        spec, code = checkout.spec_differs(name, record), checkout.code_differs(record)
+        stale = [*checkout.spec_differs(name, record), *checkout.code_differs(record)]
         states: dict[State, list[str]] = {
-            "stale": [*spec, *code],
+            "stale": stale or checkout.made_again(name),
             "other environment": checkout.environment_mismatch(record),
             "other version": checkout.packages_differ(record),
         }
@@ -297,11 +325,10 @@ class _Audit:
             self._note(path.as_posix(), "altered", "; ".join(breaks[:3]))
         for name in records:
             self._judge_entry(path.as_posix(), name, recorded.get(name))
-        for name in recorded:
-            if name not in self._digests and (
-                covers_all_results
-                or any(Path(name).is_relative_to(folder) for folder in self._folders)
-            ):
+        for name in recorded.keys() - self._digests.keys():
+            covered = any(Path(name).is_relative_to(folder) for folder in self._folders)
+            is_wanted = self.checkout is None or self.checkout.asks_for(name)
+            if (covers_all_results or covered) and is_wanted:
                 self._note(name, "missing", "the ledger names it")
 
     def _judge_entry(self, ledger: str, name: str, entry: Mapping[str, Any] | None) -> None:

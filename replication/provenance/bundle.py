@@ -7,13 +7,16 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from isotropy.errors import IsotropyError
-from isotropy.files import RESULTS, atomic, sha256_file
+from isotropy.files import RESULTS, atomic, sha256_file, write_json
+from isotropy.scrub import scrub
 from replication.provenance import audit
 from replication.provenance.checkout import Checkout
 from replication.provenance.crate import Crate
-from replication.provenance.format import DATA, LEDGER, METADATA, read_ledger
+from replication.provenance.format import CONFIGURATION, DATA, LEDGER, METADATA, read_ledger
 from replication.provenance.graph import RecordGraph, stem_of
 from replication.provenance.record import Record
 
@@ -38,6 +41,7 @@ CODE = (
 )
 CODE_SUFFIXES = {".py", ".pyi", ".smk", ".md", ".rst", ".html", ".css", ".js", ".png"}
 CODE_SUFFIXES |= {".csv", ".json", ".yaml"}
+OWN_CONFIGURATION = "config/local"
 CODE_FOLDERS = (
     "rules",
     "scripts",
@@ -51,12 +55,20 @@ CODE_FOLDERS = (
 )
 
 
-def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple[int, int, str]:
+def export(
+    root: Path,
+    checkout: Checkout,
+    configuration: Mapping[str, Any],
+    bundle: Path,
+    *,
+    with_data: bool,
+) -> tuple[int, int, str]:
     """Write a bundle.
 
     Args:
         root: the folder of a finished run.
-        project: the checkout with the code that made it.
+        checkout: the checkout with the code that made it, and the plan of its configuration.
+        configuration: the merged configuration of the run.
         bundle: the zip to write.
         with_data: whether to include fetched sources, prepared data and embeddings.
 
@@ -65,23 +77,32 @@ def export(root: Path, project: Path, bundle: Path, *, with_data: bool) -> tuple
 
     Raises:
         IsotropyError: there are no results, a result differs from its record, or the checkout's
-            code differs from that which made it (apart from comments, docstrings, layout and
-            infrastructure); a file changes during the export; or the bundle cannot be written to
-            this path. In all cases nothing is written.
+            code or configuration differs from that which made it (apart from comments, docstrings,
+            layout and infrastructure); a file changes during the export; or the bundle cannot be
+            written to this path. In all cases nothing is written.
     """
     _check_target(bundle)
-    findings = audit.verify_all(root, Checkout(project))
+    findings = audit.verify_all(root, checkout)
     if bad := [
         f for f in findings if f.state not in audit.GOOD | {"other version", "other environment"}
     ]:
-        raise IsotropyError(
-            f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state}; isotropy audit verify "
-            "--all lists them"
+        raise audit.NotIntact(
+            f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state} ({bad[0].detail}); "
+            "isotropy audit verify --all lists them"
         )
+    with TemporaryDirectory(prefix="isotropy-") as folder:
+        file = Path(folder, CONFIGURATION)
+        write_json(file, scrub(dict(configuration)))
+        return _write(root, checkout.project, file, bundle, with_data)
+
+
+def _write(
+    root: Path, project: Path, configuration: Path, bundle: Path, with_data: bool
+) -> tuple[int, int, str]:
     records = RecordGraph(root).records()
     if not records:
         raise IsotropyError(f"{root / RESULTS} holds no records: run the workflow first")
-    files = _code(project) | _results(root, records, with_data)
+    files = _code(project) | _results(root, records, with_data) | {CONFIGURATION: configuration}
     digests = {name: sha256_file(path) for name, path in files.items()}
     ledger = (root / RESULTS / LEDGER).read_bytes()
     ended = max(record.ended for record in records.values())
@@ -130,7 +151,9 @@ def _check_target(bundle: Path) -> None:
 
 
 def _code(project: Path) -> dict[str, Path]:
-    """Find the files of the project by name and suffix; other files in its folders are left out."""
+    """Find the files of the project by name and suffix; other files in its folders, and a user's
+    own configuration, are left out.
+    """
     files = {Path(name): project / name for name in CODE}
     for folder in CODE_FOLDERS:
         files |= {p.relative_to(project): p for p in (project / folder).rglob("*")}
@@ -140,6 +163,7 @@ def _code(project: Path) -> dict[str, Path]:
         if p.is_file()
         and (p.suffix in CODE_SUFFIXES or name.as_posix() in CODE)
         and not any(part.startswith(".") for part in name.parts)
+        and not name.is_relative_to(OWN_CONFIGURATION)
     }
 
 

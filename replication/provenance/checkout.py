@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -36,6 +38,7 @@ class Checkout:
     Args:
         project: folder of the checkout.
         expected: results that its configuration asks for; None: specs and inputs are not compared.
+        again: results that a run would make again -> the reason (`replication.plan.status`).
 
     Attributes:
         incomplete: messages on what could not be compared, and why.
@@ -46,12 +49,17 @@ class Checkout:
         IsotropyError: the folder is not a checkout.
     """
 
-    def __init__(self, project: Path, expected: ExpectedResults | None = None) -> None:
+    def __init__(
+        self,
+        project: Path,
+        expected: ExpectedResults | None = None,
+        again: Mapping[str, str] | None = None,
+    ) -> None:
         if not (project / "rules").is_dir():
             raise IsotropyError(
                 f"{project} is not a checkout, it has no rules/: give --project, or --digests-only"
             )
-        self.project, self._expected = project, expected
+        self.project, self._expected, self._again = project, expected, again or {}
         self.codebase = Codebase(project)
         self.incomplete: list[str] = []
         self.changed_infrastructure: Counter[str] = Counter()
@@ -69,7 +77,7 @@ class Checkout:
             expected_spec = self._expected.spec(stem_of(name)).recorded()
             inputs = self._expected.inputs(stem_of(name))
         except LookupError:
-            return ["the study does not have this result"]
+            return ["the study does not have this result: remove it, or run a study that has it"]
         except (IsotropyError, OSError) as error:
             self.incomplete.append(f"the spec of {stem_of(name)} was not compared: {error}")
             return []
@@ -84,6 +92,20 @@ class Checkout:
         return differences + [
             f"it would read {path}, too" for path in sorted(new_paths - old_paths)[:2]
         ]
+
+    def asks_for(self, name: str) -> bool:
+        """Return whether the study has the result of a record; also if that is not known."""
+        if self._expected is None:
+            return True
+        with suppress(LookupError):
+            self._expected.spec(stem_of(name))
+            return True
+        return False
+
+    def made_again(self, name: str) -> list[str]:
+        """Return why a run would make a result again, by the path of its record; empty if not."""
+        reason = self._again.get(stem_of(name))
+        return [] if reason is None else [reason]
 
     def code_differs(self, record: Record) -> list[str]:
         """List code files that differ from those that made a result, and the rule if it differs;

@@ -15,7 +15,7 @@ from replication.job import NamedPaths
 
 def main(path: Path) -> None:
     """Run the job that a JSON file describes: script, rule, wildcards, spec, code, input, output,
-    log, threads.
+    log, threads, places.
     """
     job = json.loads(path.read_text("utf8"))
     snakemake_object = SimpleNamespace(
@@ -26,6 +26,7 @@ def main(path: Path) -> None:
         wildcards=NamedPaths(job["wildcards"]),
         log=[job["log"]],
         threads=job["threads"],
+        resources=SimpleNamespace(places=job["places"]),
     )
     runpy.run_path(job["script"], init_globals={"snakemake": snakemake_object}, run_name="__main__")
 

@@ -17,6 +17,8 @@ FORMAT: Final = 4
 LEDGER = "ledger.jsonl"
 METADATA = "ro-crate-metadata.json"
 """File of a bundle that lists its files with their digests."""
+CONFIGURATION = "configuration.json"
+"""File of a bundle with the merged configuration of the run."""
 DATA = ("fetch", "prepare", "embed")
 """Folders of results that a bundle leaves out unless they are asked for."""
 MAX_RECORD_BYTES = 64 << 20

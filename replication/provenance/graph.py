@@ -113,9 +113,9 @@ class RecordGraph:
             if maker is None or all(maker.spec.get(k, v) == v for k, v in keys.items())
         ]
 
-    def below(self, names: list[str]) -> dict[str, Record]:
-        """Collect records and all records upstream of them, through their inputs down to the
-        sources; records that cannot be read are left out.
+    def below(self, names: list[str], *, upstream: bool = True) -> dict[str, Record]:
+        """Collect records and (`upstream`) all records upstream of them, through their inputs down
+        to the sources; records that cannot be read are left out.
         """
         collected: dict[str, Record] = {}
         waiting = list(reversed(names))
@@ -124,7 +124,7 @@ class RecordGraph:
             record = self.record(name)
             if name not in collected and record is not None:
                 collected[name] = record
-                waiting += reversed(list(record.input_records))
+                waiting += reversed(list(record.input_records)) if upstream else []
         return collected
 
     @cached_method

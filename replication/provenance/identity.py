@@ -9,7 +9,6 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
-from isotropy.errors import IsotropyError
 from isotropy.files import files_below, sha256_file
 from replication.provenance.format import path_problem
 from replication.provenance.lineage import Lineage
@@ -52,12 +51,6 @@ def describe_files(paths: list[Path]) -> list[File]:
 def digests(files: Iterable[File]) -> dict[str, str]:
     """Return the digests of files: path -> SHA-256."""
     return {f.path: f.sha256 for f in files}
-
-
-def require_unchanged(path: Path, expected: str | None) -> None:
-    """Raise an IsotropyError if a file is not there, or has another digest than its record says."""
-    if not path.is_file() or sha256_file(path) != expected:
-        raise IsotropyError(f"{path} has changed since its job wrote it: run the workflow again")
 
 
 class Producer(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from replication.provenance.array_difference import TOLERANCE, largest_differenc
 from replication.provenance.checkout import ExpectedResults
 from replication.provenance.code import Codebase
 from replication.provenance.compare import changed_names
+from replication.provenance.environment import locked_versions
 from replication.provenance.graph import RecordGraph, stem_of
 from replication.provenance.identity import digests
 from replication.provenance.record import Record, read_record
@@ -106,7 +108,7 @@ def _rerun(
             job_folder = Path(folder)
             _copy_inputs(root, record, job_folder)
             new_record = _execute(root, record, project, expected, job_folder, name)
-            return _judge(root, record, new_record, job_folder)._replace(
+            return _judge(root, record, new_record, job_folder, project)._replace(
                 name=stem_of(name), seconds=new_record.seconds
             )
     except (IsotropyError, LookupError, OSError) as error:
@@ -160,7 +162,8 @@ def _execute(
         "script": str(codebase.rule(record.rule)[1]),
         "rule": record.rule,
         "wildcards": record.wildcards,
-        "spec": canonical_json(_spec(record, stem_of(name), expected, root, folder)),
+        "spec": canonical_json(record.spec),
+        "places": _places(stem_of(name), expected, root, folder),
         "code": codebase.code(record.rule, *record.code.modules).param(),
         "input": ordered_inputs(record),
         "output": {**record.output_names, "record": name},
@@ -186,22 +189,19 @@ def _execute(
     return read_record(folder / name)
 
 
-def _spec(
-    record: Record, stem: str, expected: ExpectedResults | None, root: Path, folder: Path
-) -> dict[str, Any]:
-    """Return the recorded spec, with the fields that records leave out (paths on this machine)
-    taken from the expected spec, relative to the job's folder.
+def _places(stem: str, expected: ExpectedResults | None, root: Path, folder: Path) -> str:
+    """Return paths on this machine, which records leave out, from the expected spec, relative to
+    the job's folder.
     """
-    machine_values: dict[str, Any] = {}
+    places: dict[str, Any] = {}
     with suppress(LookupError):
-        spec = None if expected is None else expected.spec(stem)
-        machine_values = {n: getattr(spec, n) for n in (spec.machine_fields if spec else ())}
-    if isinstance(machine_values.get("mirror"), str):
-        machine_values["mirror"] = os.path.relpath(root / machine_values["mirror"], folder)
-    return {**record.spec, **machine_values}
+        places = {} if expected is None else json.loads(expected.spec(stem).places())
+    if isinstance(places.get("mirror"), str):
+        places["mirror"] = os.path.relpath(root / places["mirror"], folder)
+    return canonical_json(places)
 
 
-def _judge(root: Path, record: Record, new_record: Record, folder: Path) -> Outcome:
+def _judge(root: Path, record: Record, new_record: Record, folder: Path, project: Path) -> Outcome:
     before, after = digests(record.outputs), digests(new_record.outputs)
     changed = changed_names(before, after)
     if not changed:
@@ -218,11 +218,17 @@ def _judge(root: Path, record: Record, new_record: Record, folder: Path) -> Outc
     if record.determinism == "tolerance" and agrees:
         return Outcome("", "reproduced", f"within tolerance{worst_text}")
     worst_text = worst_text if isfinite(differences[worst]) else ""
+    # Packages that no job of the workflow imports, such as those of tests, are no reason
+    locked = locked_versions(project)
+    packages, new_packages = (
+        {name: version for name, version in made.environment.packages.items() if name in locked}
+        for made in (record, new_record)
+    )
     reasons = ""
     for reason, old, new in (
         ("code differs", record.code.files, new_record.code.files),
         ("infrastructure differs", record.code.infrastructure, new_record.code.infrastructure),
-        ("packages differ", record.environment.packages, new_record.environment.packages),
+        ("packages differ", packages, new_packages),
     ):
         names = changed_names(old, new)
         reasons += f"; {reason}: {', '.join(names[:3])}" if names else ""

@@ -12,12 +12,10 @@ from rich.text import Text
 from rich.tree import Tree
 
 from isotropy.errors import IsotropyError
-from isotropy.files import sha256_file
 from isotropy.printable import escape_for_terminal
 from replication.provenance.address import resolve_address
+from replication.provenance.audit import require_intact
 from replication.provenance.graph import RecordGraph
-from replication.provenance.identity import digests
-from replication.provenance.record import read_record
 
 
 def trace(root: Path, address: str) -> dict[str, Any]:
@@ -39,16 +37,12 @@ def trace(root: Path, address: str) -> dict[str, Any]:
     Raises:
         IsotropyError: no record lists the file or one of its inputs, or there is no such cell or
             claim.
+        NotIntact: what would be shown is not what was written.
     """
     resolved = resolve_address(root, address)
     node = _node(RecordGraph(root), resolved.path, resolved.keys, set())
-    if not resolved.cells:
-        return node
-    table = (root / resolved.path).with_suffix(".parquet")
-    recorded = digests(read_record(root / node["record"]).outputs)
-    if recorded.get(table.relative_to(root).as_posix()) != sha256_file(table):
-        raise IsotropyError(f"{table} has changed since it was written: its numbers are not shown")
-    return {**node, "cells": resolved.cells}
+    require_intact(root, [Path(resolved.path)])
+    return {**node, "cells": resolved.cells} if resolved.cells else node
 
 
 def tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:

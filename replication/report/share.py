@@ -18,8 +18,8 @@ from isotropy.files import RECORD_SUFFIX, RESULTS, record_path
 from replication.papers.registry import KEYS
 from replication.plan.page_spec import PageSpec
 from replication.plan.pages import REPORT
-from replication.provenance.audit import GOOD, verify
-from replication.provenance.identity import MARK, digests, require_unchanged
+from replication.provenance.audit import require_intact
+from replication.provenance.identity import MARK
 from replication.provenance.record import read_record
 from replication.report import report
 from replication.report.site import INDEX, render
@@ -39,15 +39,16 @@ def report_text(root: Path, key: str, kind: Format, folder: Path) -> str:
         folder: the folder that its links start from.
 
     Raises:
-        IsotropyError: no such paper or study, or a table that has changed since its job wrote it.
+        IsotropyError: no such paper or study.
+        NotIntact: the page of the report, or what it was made from, is not what was written.
     """
     if key not in KEYS:
         raise IsotropyError(f"expected a paper, got {key!r}: {suggest(key, KEYS)}")
     folder = folder.resolve()
     with chdir(root):
-        record = read_record(record_path(Path(RESULTS, f"site/{key}{REPORT}.html")))
-        for path, digest in digests(record.inputs).items():
-            require_unchanged(Path(path), digest)
+        page = Path(RESULTS, f"site/{key}{REPORT}.html")
+        record = read_record(record_path(page))
+        require_intact(Path(), [page])
         spec = PageSpec.model_validate(record.spec)
         content = report.content(
             spec, lambda name: [Path(path) for path in record.input_names[name]], folder
@@ -82,16 +83,15 @@ def export_site(root: Path, folder: Path) -> int:
     finds these intact; return how many.
 
     Raises:
-        IsotropyError: no results, a file that is not intact, or another folder.
+        IsotropyError: no results, or another folder.
+        NotIntact: a file that is not what was written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise IsotropyError(f"{folder} exists: name a new or empty folder")
     with chdir(root):
         files = sorted(_linked(RESULTS / INDEX))
         results = [f for f in files if not f.name.endswith(RECORD_SUFFIX)]
-        bad = [f for f in verify(Path(), results) if f.state not in GOOD]
-    if bad:
-        raise IsotropyError(f"{bad[0].path}: {bad[0].state} ({bad[0].detail})")
+        require_intact(Path(), results)
     for file in files:
         target = folder / file.relative_to(RESULTS)
         target.parent.mkdir(parents=True, exist_ok=True)

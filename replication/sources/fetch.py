@@ -35,7 +35,7 @@ KINDS_WITH_ROWS = ("dataset", "corpus", "lexicon")
 class FetchSpec(Spec):
     """The spec of a fetched source."""
 
-    machine_fields = frozenset({"mirror", "local", "folders"})
+    machine_fields = frozenset({"mirror", "folders"})
 
     id: str
     source: Source

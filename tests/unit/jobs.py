@@ -52,6 +52,7 @@ def snakemake_object(
         log=[f"results/logs/{stem}.log"],
         wildcards=Named(),
         threads=1,
+        resources=SimpleNamespace(),
     )
 
 

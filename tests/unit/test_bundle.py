@@ -11,6 +11,7 @@ import pytest
 
 from isotropy.errors import IsotropyError
 from replication.provenance.bundle import export
+from replication.provenance.checkout import Checkout
 from replication.provenance.crate import Crate
 from tests.unit.jobs import write_note
 
@@ -23,7 +24,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path) -> Pa
     write_note(project, "source")
     write_note(project, "note", inputs={"source": "results/source.txt"})
     path = tmp_path / "bundle.zip"
-    export(tmp_path, project, path, with_data=False)
+    export(tmp_path, Checkout(project), {"study": "notes"}, path, with_data=False)
     return path
 
 
@@ -41,7 +42,7 @@ def test_export_fails_if_a_file_changes_meanwhile(
 
     monkeypatch.setattr("replication.provenance.bundle.Crate", changing_crate)
     with pytest.raises(IsotropyError, match=r"ledger\.jsonl changed"):
-        export(bundle.parent, project, bundle, with_data=False)
+        export(bundle.parent, Checkout(project), {}, bundle, with_data=False)
     assert bundle.read_bytes() == before
 
 

@@ -87,6 +87,7 @@ def keep(project: Path, model: Path, task: str, method: Method) -> FinetuneFacts
         log=["results/logs/a.log"],
         wildcards=Named({"kept": "rudman2024/r", "seed": "3"}.items()),
         threads=1,
+        resources=SimpleNamespace(),
     )
     script = project / "scripts/finetune/finetune_model.py"
     runpy.run_path(str(script), init_globals={"snakemake": snakemake})

@@ -288,6 +288,13 @@ def test_folder_of_an_unknown_class_is_refused(name: str, tmp_path: Path) -> Non
     assert len(isotropy.measure(folder, texts=TEXTS)) == 1
 
 
+def test_folder_of_an_adapter_is_refused(tmp_path: Path) -> None:
+    """As PEFT saves it, without the model. (In memory it is run as any other change of a model.)"""
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(IsotropyError, match="merge_and_unload"):
+        isotropy.measure(tmp_path, texts=TEXTS)
+
+
 COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
     "list": list,
     "tuple": tuple,

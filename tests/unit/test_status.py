@@ -29,23 +29,37 @@ from replication.plan.status import (
     expected_results,
     measured_scale,
 )
-from replication.prepare.spec import SentencesSpec
 from replication.provenance.code import Codebase
 from replication.provenance.ledger import append_run
 from replication.resources import is_locked, lock_file
+from replication.spec import Spec
 from tests.unit.jobs import Named, snakemake_object
 
 DATASETS = ("polarity", "polarity-train", "polarity-part", "polarity-validation", "simlex999")
 
 
-def prepare(project: Path, stem: str, changes: dict[str, Any] | None = None) -> Job[SentencesSpec]:
-    """The job of a prepared data set of the default study, with changes of its spec."""
-    spec = study_plan(project, Path(), []).spec(stem).model_copy(update=changes)
-    given = snakemake_object(project, stem)
-    given.params.spec = spec.canonical()
+def prepare(project: Path, stem: str, changes: dict[str, Any] | None = None) -> Job[Any]:
+    """The job of a prepared data set of the default study, with changes of its spec. Sources that
+    it reads are empty folders.
+    """
+    plan = study_plan(project, Path(), [])
+    files = plan.inputs(stem)
+    for folder in (Path(path) for paths in files.values() for path in paths):
+        name = folder.relative_to("results").as_posix()
+        if not folder.exists():
+            with _job(project, name, plan.spec(name), {}, {"source": str(folder)}):
+                folder.mkdir()
+    return _job(project, stem, plan.spec(stem).model_copy(update=changes), files, {})
+
+
+def _job(
+    project: Path, stem: str, spec: Spec, files: dict[str, Any], outputs: dict[str, str]
+) -> Job[Any]:
+    given = snakemake_object(project, stem, inputs=files)
+    given.params.spec, given.resources.places = spec.canonical(), spec.places()
     given.params.code = Codebase(project).code(given.rule).param()
-    given.output = Named({"record": f"results/{stem}.record.json"}.items())
-    return Job(given, SentencesSpec)
+    given.output = Named((outputs | {"record": f"results/{stem}.record.json"}).items())
+    return Job(given, type(spec))
 
 
 def status(project: Path, *arguments: str) -> Any:

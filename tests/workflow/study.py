@@ -52,7 +52,11 @@ def stems_made_by(folder: Path, *rules: str) -> set[str]:
 
 def made_from(folder: Path, stems: Iterable[str]) -> set[str]:
     """Return results, all results derived from them, and other results of the same jobs."""
-    all_records = records(folder)
+    return derived_from(records(folder), stems)
+
+
+def derived_from(all_records: dict[str, dict[str, Any]], stems: Iterable[str]) -> set[str]:
+    """The same, of records by the stem of their results."""
     readers, jobs = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for stem, record in all_records.items():
         jobs[f"{record['rule']} {record['wildcards']}"].add(stem)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from replication.cli import app
 from replication.provenance.audit import GOOD, verify_all
 from replication.provenance.format import LEDGER
 from tests.conftest import Workflow
-from tests.workflow.alterations import Study, campaign
+from tests.workflow.alterations import Study, campaign, flip
 
 N_ALTERATIONS = 90
 TABLES = {".parquet", ".csv", ".md", ".json", ".safetensors"}
@@ -45,3 +53,43 @@ def test_audit_finds_lost_ledger_lines_stray_files_and_lost_results(smoke_copy: 
     for path in (folder / "results").glob("index.*"):
         path.unlink()
     assert findings()["results/index.record.json"] == "missing"
+
+
+CLAIM = "mickus2024-pearson"
+SHOWN: dict[str, tuple[str, ...]] = {
+    f"audit trace {CLAIM}": ("claims.parquet", "claims.record.json",
+                             "tables/mickus2024/correlations.*",
+                             "optimize/mickus2024/polarity/seed0.*", "fetch/polarity/*"),
+    "report --paper mickus2024": ("site/mickus2024-report.*", "claims.*", "site/run.json"),
+    "site OUT": ("index.html", "site/*.html", "figures/*/*.svg", "figures/*/*.js", "tables/*/*.csv",
+                 "index.record.json"),
+    "audit export OUT.zip": ("figures/*/*.png", "tables/*/*.md", "finetune/*/*/*.json",
+                             "similarity/*/*/*.record.json"),
+}  # fmt: skip
+"""Files that a command shows, below the results."""
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_what_a_command_shows_is_checked_first(
+    command: str, smoke_copy: Workflow, tmp_path: Path
+) -> None:
+    """A byte of one file of each kind is changed: the command names it, and ends with 1."""
+    random = np.random.default_rng(0)
+    arguments = command.replace("OUT", str(tmp_path / "out")).split()
+    results = smoke_copy.folder / "results"
+
+    def run() -> Any:
+        with contextlib.chdir(smoke_copy.folder):
+            return CliRunner().invoke(app, arguments)
+
+    for pattern in SHOWN[command]:
+        files = sorted(file for file in results.glob(pattern) if file.stat().st_size)
+        file = files[random.integers(len(files))]
+        content = file.read_bytes()
+        flip(file, random)
+        done = run()
+        file.write_bytes(content)
+        assert done.exit_code == 1, (pattern, done.output)
+        assert file.relative_to(smoke_copy.folder).as_posix() in done.output
+        assert not list(tmp_path.iterdir())
+    assert run().exit_code == 0
