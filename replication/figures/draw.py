@@ -308,26 +308,25 @@ def share_scale(axes_list: Iterable[Axes], axis: Literal["x", "y"] = "y") -> Non
         axes.set(**{f"{axis}lim": (min(low), max(high))})
 
 
-def finish(figure: Figure, title: str) -> None:
-    """Write the title, which says what is seen, and the status once where all panels have the same;
-    move names of lines apart.
+def finish(figure: Figure) -> None:
+    """Write what the figure shows (its suptitle) above all panels, and the status once where all
+    panels have the same; move names of lines apart.
 
     Args:
         figure: one that a function of a paper's `figures.py` has drawn.
-        title: for a figure that makes none from its numbers; none if empty.
     """
     figure.set_layout_engine(StableLayout())
-    of_card = figure.get_suptitle()
-    if of_card:
-        figure.suptitle("").set_in_layout(False)
-    if title:
-        marked = [axes for axes in figure.axes if axes.get_title("right") in STATUS]
-        statuses = {axes.get_title("right") for axes in marked if axes.get_visible()}
-        if len(statuses) == 1:
-            for axes in marked:
-                axes.set_title("", loc="right")
-        status = statuses.pop() if len(statuses) == 1 else ""
-        add_title(figure, of_card or title, status, keep_size=bool(of_card))
+    title = figure.get_suptitle()
+    figure.suptitle("").set_in_layout(False)
+    marked = [axes for axes in figure.axes if axes.get_title("right") in STATUS]
+    statuses = {axes.get_title("right") for axes in marked if axes.get_visible()}
+    status = statuses.pop() if len(statuses) == 1 else ""
+    if status:
+        for axes in marked:
+            axes.set_title("", loc="right")
+    if title or status:
+        of_card = tuple(figure.get_size_inches()) == CARD
+        add_title(figure, title, status, keep_size=of_card)
     space_names(figure)
 
 

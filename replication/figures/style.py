@@ -81,8 +81,8 @@ def use_style() -> None:
 
 
 def add_title(figure: Figure, title: str, status: str, *, keep_size: bool = False) -> None:
-    """Write a title above panels and legends, and a status on the right. The figure becomes taller,
-    unless it is to keep its size.
+    """Write a title above panels and legends, and a status on the right, either of which may be
+    empty. The figure becomes taller, unless it is to keep its size.
     """
     width, height = figure.get_size_inches()
     size = TITLE if width > NARROW else TITLE_IF_NARROW

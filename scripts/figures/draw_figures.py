@@ -16,7 +16,7 @@ for job in jobs(snakemake, FigureSpec):
         draw = getattr(job.load("figures"), job.spec.function)
         tables = [pd.read_parquet(path) for path in job.inputs("tables")]
         figure = draw(*tables)
-        finish(figure, job.spec.title)
+        finish(figure)
         for kind in ("pdf", "svg", "png"):
             with job.write(kind) as path:
                 save(figure, path, job.mark)

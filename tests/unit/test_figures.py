@@ -56,7 +56,7 @@ def test_figure_files_are_reproducible(
     entry = FIGURES[name]
     module = import_module(f"{package(name.split('/')[0])}.figures")
     figure = getattr(module, entry.function)(*(tables[t] for t in entry.tables))
-    finish(figure, entry.title)
+    finish(figure)
     mark = MARK + read_record(smoke.folder / f"results/figures/{name}.record.json").id
     for kind in KINDS if name.endswith("/card") or name == RASTERIZED else KINDS[:2]:
         save(figure, tmp_path / f"f.{kind}", mark)
@@ -75,7 +75,8 @@ def test_file_does_not_depend_on_what_was_saved_before(tmp_path: Path) -> None:
         axes.plot([0, 1.23456], [-1e5, 1e5], label="a line")
         name_lines(axes, axes.lines)
     footnote(figure, "A note of several lines. " * 20)
-    finish(figure, "A title")
+    figure.suptitle("What is seen")
+    finish(figure)
     paths = [tmp_path / name for name in ("1.svg", "2.pdf", "3.svg", "4.png", "5.pdf", "6.png")]
     for path in paths:
         save(figure, path, MARK)

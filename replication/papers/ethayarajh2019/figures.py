@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -40,13 +38,6 @@ ESTIMATES = {
     "centred": "about the mean (PCA)",
     "truncated_svd": "TruncatedSVD (first code)",
 }
-STATIC_VECTORS = {
-    "first component": "first component",
-    "first component, centred": "first component about the mean",
-    "mean": "mean of occurrences",
-}
-LEAST_PAIRS = 30
-"""Pairs below which a rank correlation is not drawn: its interval would fill the panel."""
 BASELINE = "baseline_cosine"
 PUBLISHED = "published"
 """Title of the panel with the paper's own models."""
@@ -230,54 +221,6 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
     about = "Contribution of single dimensions to the mean cosine over all pairs of words, exact. "
     footnote(figure, about + sources(measures))
     return figure
-
-
-@figure(
-    "table1",
-    title="Static vectors on word similarity, by layer",
-    tables=["table1"],
-    needs="benchmarks",
-    section="Table 1",
-)
-def static_vectors(table1: pd.DataFrame) -> Figure:
-    """Static vectors made from each layer on word similarity, beside other static vectors."""
-    enough = table1["n_items_covered"] >= LEAST_PAIRS
-    about = (
-        f"Cosines of static vectors against people's scores, on the pairs whose words all vectors "
-        f"have, where these are {LEAST_PAIRS} or more; bars are 95 % bootstrap intervals over "
-        "pairs. "
-    )
-    if not enough.any():
-        figure = Figure(figsize=(5, 1.2))
-        most = table1["n_items_covered"].max()
-        text = (
-            f"Too few to draw: at most {most:.0f} pairs of a benchmark have words\n"
-            "that occur often enough in the texts of this study."
-        )
-        figure.text(0.5, 0.6, text, ha="center", va="center")
-        footnote(figure, about + sources(table1))
-        return figure
-    table1 = table1[enough]
-    pairs = table1["n_items_covered"].astype(int).astype(str)
-    panel = table1["setup"] + "\n" + table1["benchmark"] + ", " + pairs + " pairs"
-    figure, drawn = panels(
-        table1.assign(panel=panel), "panel", title=_panel, xlabel="layer", ylabel="Spearman's rho"
-    )
-    between = ("rho_covered_low", "rho_covered_high")
-    for axes, rows in drawn:
-        for i, (kind, name) in enumerate(STATIC_VECTORS.items()):
-            selected = rows[rows["vectors"] == kind]
-            curve(axes, selected, "layer", "rho_covered", name, look(i), between)
-        for i, other in enumerate(rows[rows["layer"] < 0].to_dict("records")):
-            style: dict[str, Any] = {"color": GREY, "ls": ("--", ":", "-.")[i % 3]}
-            axes.axhline(other["rho_covered"], label=other["static"], **style)
-    legend(figure)
-    footnote(figure, about + sources(table1))
-    return figure
-
-
-def _panel(rows: pd.DataFrame) -> str:
-    return str(rows["panel"].iloc[0])
 
 
 def _with_published(

@@ -17,7 +17,6 @@ from replication.figures.draw import (
     card,
     colour_bar,
     curve,
-    distinct,
     dots,
     footnote,
     grid,
@@ -74,40 +73,6 @@ def similarity_card(slides: pd.DataFrame) -> Figure:
     axes.invert_yaxis()
     footnote(figure, f"{rows['setup'].iloc[0]}. {sources(rows)}")
     return figure
-
-
-@figure(
-    "similarity",
-    title="Correlation with people's scores, by post-processing",
-    tables=["slides"],
-    section="slides; Table 2",
-)
-def similarity_by_method(slides: pd.DataFrame) -> Figure:
-    """Correlation of cosines with people's scores, before and after each method. The paper finds
-    that it rises on every set, and most with the cluster-based method.
-    """
-    scored = slides[slides["n_pairs"] > 0]
-    if scored.empty:
-        figure = Figure(figsize=(6, 1.6))
-        figure.text(0.5, 0.6, "This study has no pairs of sentences with scores.", ha="center")
-        return figure
-    about = "Cosines of sentences or words against people's scores. Bars: 95 % intervals over pairs"
-    between = ("spearman_low", "spearman_high")
-    return _by_method(scored, "spearman", CORRELATION, about, between)
-
-
-@figure(
-    "isotropy",
-    title="Isotropy of token vectors, by post-processing",
-    tables=["slides"],
-    section="slides; Table 6",
-)
-def isotropy_by_method(slides: pd.DataFrame) -> Figure:
-    """Isotropy of all token vectors before and after each method. The paper finds that it rises by
-    orders of magnitude.
-    """
-    about = f"I(W) of all tokens of a data set, or of the whole vocabulary. {DEVIATIONS}"
-    return _by_method(slides, "log10_isotropy", ISOTROPY, about)
 
 
 @figure(
@@ -313,43 +278,6 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
     return figure
 
 
-def _by_method(
-    table: pd.DataFrame,
-    column: str,
-    text: str,
-    about: str,
-    interval: tuple[str, str] | None = None,
-) -> Figure:
-    """Points per data set and method, with an interval or the sd over clusterings; one panel per
-    model and layer, those of a model on one scale.
-    """
-    methods = list(dict.fromkeys(table["title"]))
-    table = table.assign(place=_place(table))
-    figure, drawn = panels(
-        table, "place", rows="model", size=(2.3, 2.2), title=_first_place, ylabel=text
-    )
-    styles = looks(methods, "")
-    for axes, rows in drawn:
-        datasets = list(dict.fromkeys(rows["dataset"]))
-        for i, method in enumerate(methods):
-            selected = rows[rows["title"] == method]
-            shift = 0.12 * (i - (len(methods) - 1) / 2)
-            selected = selected.assign(position=selected["dataset"].map(datasets.index) + shift)
-            draw = curve if interval else _curve
-            options: dict[str, Any] = {"interval": interval} if interval else {}
-            draw(axes, selected, "position", column, method, styles[method], **options)
-        axes.set_xticks(range(len(datasets)), datasets, rotation=30, ha="right")
-        axes.set(xlim=(-0.6, len(datasets) - 0.4), xlabel="")
-        axes.grid(axis="x", visible=False)
-        if column == "log10_isotropy":
-            _compress(axes, rows[column])
-    for model in table["model"].unique():
-        share_scale(axes for axes, rows in drawn if (rows["model"] == model).all())
-    legend(figure)
-    footnote(figure, f"{about}; {_runs(table)}. Models: {distinct(table, 'model')}.")
-    return figure
-
-
 def _runs(table: pd.DataFrame) -> str:
     n_runs = int(table["n_runs"].max())
     return "one clustering" if n_runs == 1 else f"means over {n_runs} clusterings"
@@ -389,10 +317,6 @@ def _place(table: pd.DataFrame) -> pd.Series:
     """Model and layer of each row; the words of static vectors have no layer."""
     layers = ", layer " + table["layer"].map("{:.0f}".format)
     return table["model"] + np.where(table["layer"].isna(), ", words", layers)
-
-
-def _first_place(rows: pd.DataFrame) -> str:
-    return str(rows["place"].iloc[0]).replace("vectors, ", "vectors,\n")  # room for the status
 
 
 def _task(rows: pd.DataFrame) -> str:
