@@ -53,8 +53,10 @@ def is_line(handle: Any) -> bool:
 
 def name_lines(axes: Axes, lines: Iterable[Line2D]) -> None:
     """Write the label of each line to the right of a panel, joined to the line's end; `finish`
-    moves them apart.
+    moves them apart. That of a line that ends in the left half is at its end, as a join across
+    the panel would look like data.
     """
+    axes.autoscale_view()
     for line in lines:
         if str(line.get_label()).startswith("_"):  # it has none
             continue
@@ -63,8 +65,15 @@ def name_lines(axes: Axes, lines: Iterable[Line2D]) -> None:
         across = len(x) == 2 and line.get_transform() == axes.get_yaxis_transform(which="grid")
         where = axes.get_yaxis_transform() if across else axes.transData
         text = textwrap.fill(str(line.get_label()), 20, break_on_hyphens=False)
+        point = (x[end[0]], y[end[0]])
+        if axes.transAxes.inverted().transform(where.transform(point))[0] < 0.5:
+            rises = y[end[0]] >= y[max(0, end[0] - 1)]
+            style: dict[str, Any] = {"textcoords": "offset points", "ha": "center"}
+            style |= {"va": "bottom" if rises else "top", "color": line.get_color()}
+            axes.annotate(text, point, (0, 6 if rises else -6), **style)
+            continue
         axes.annotate(
-            text, (x[end[0]], y[end[0]]), (1.07, 0.5), xycoords=where, textcoords="axes fraction",
+            text, point, (1.07, 0.5), xycoords=where, textcoords="axes fraction",
             va="center", annotation_clip=False, gid="name",
             arrowprops={"arrowstyle": "-", "color": line.get_color(), "lw": 1.2, "shrinkA": 1,
                         "shrinkB": 1, "ls": line.get_linestyle(), "relpos": (0, 0.5)},

@@ -105,3 +105,15 @@ def test_names_of_lines_do_not_overlap() -> None:
     assert not any(a.overlaps(b) for a, b in combinations(boxes.values(), 2))
     heights = sorted(boxes, key=lambda text: boxes[text].y0)
     assert heights == ["to 0", "to 0.01", "to 0.015", "to 0.02", "across", "to 1"]
+
+
+def test_name_of_a_line_that_ends_early_is_at_its_end() -> None:
+    """A join to the right of the panel would look like data."""
+    axes = Figure().subplots()
+    axes.plot([0, 12], [0, 1], label="long")
+    axes.plot([0, 2], [1, 0.5], label="short")
+    name_lines(axes, axes.lines)
+    names = {name.get_text(): name for name in axes.texts if isinstance(name, Annotation)}
+    assert names["long"].arrow_patch is not None
+    assert names["short"].arrow_patch is None
+    assert tuple(names["short"].xy) == (2, 0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,6 +21,7 @@ from replication.figures.draw import (
     look,
     looks,
     mark_status,
+    number_range,
     panels,
     record,
     share_scale,
@@ -41,6 +44,18 @@ ESTIMATES = {
 BASELINE = "baseline_cosine"
 PUBLISHED = "published"
 """Title of the panel with the paper's own models."""
+TITLES = {
+    BASELINE: "Mean cosine of random words",
+    "self_similarity_adjusted": "Self-similarity above the mean cosine",
+    "intra_adjusted": "Similarity in sentences above the mean cosine",
+}
+"""Beginnings of the figures' titles, which their numbers complete."""
+WORDS = {
+    "": ("words", look(0)),
+    "_matched": ("random words, as many as of the word", look(1, "--")),
+    "_baseline": ("random words, all together", look(2, "--")),
+}
+"""Suffix of a share of variance -> its name and look."""
 BETWEEN = ("value_low", "value_high")
 """Columns of the 95 % intervals."""
 
@@ -87,9 +102,9 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
     """
     figure, drawn = _with_published(measures, published_layers, BASELINE, "mean cosine")
     for axes, rows in drawn:
-        _variants(axes, rows, BASELINE, "")
+        _variants(axes, rows, BASELINE)
     about = "Mean cosine between words of different sentences, exact over all pairs. "
-    return _finished(figure, measures, about)
+    return _finished(figure, measures, about, BASELINE, published_layers)
 
 
 @figure(
@@ -106,13 +121,13 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
     name = "self_similarity_adjusted"
     figure, drawn = _with_published(measures, published_layers, name, "cosine")
     for axes, rows in drawn:
-        _variants(axes, rows, name, "adjusted, ")
-        _line(axes, rows, "self_similarity", "raw", look(4, ":"))
+        _variants(axes, rows, name)
+        _line(axes, rows, "self_similarity", "not adjusted", Look(GREY, "", ":"))
     about = (
-        "Mean cosine between occurrences of a word in different sentences, mean over words; "
-        "adjusted: less the mean cosine of words of different sentences. "
+        "Mean cosine between occurrences of a word in different sentences, mean over words, less "
+        "the mean cosine of words of different sentences. "
     )
-    return _finished(figure, measures, about)
+    return _finished(figure, measures, about, name, published_layers)
 
 
 @figure(
@@ -129,22 +144,20 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
     name = "intra_adjusted"
     figure, drawn = _with_published(measures, published_layers, name, "cosine")
     for axes, rows in drawn:
-        _line(axes, rows, name, "adjusted, as published", look(0))
-        _line(axes, rows, "intra_excess", "over shuffled sentences", look(1))
-        _line(axes, rows, "intra_loo_excess", "leave-one-out, over shuffled", look(2))
+        _variants(axes, rows[rows["variant"] == "all"], name, "less the mean cosine")
+        _line(axes, rows, "intra_excess", "less that of shuffled sentences", look(1))
         null, base = (_rows(rows, q).set_index("layer")["value"] for q in ("intra_null", BASELINE))
-        text = "shuffled sentences, adjusted as published"
-        axes.plot(null.index, null - base, ":", color=look(0).color, label=text)
-        shuffled = (null - base).reset_index().assign(setup=rows["setup"].iloc[0])
-        record(axes, shuffled, "layer", "value", text)
-        axes.axhline(0, color=GREY, lw=0.8, ls=":")
+        shuffled = (null - base).rename("value").reset_index()
+        shuffled["setup"] = rows["setup"].iloc[0]
+        text = "shuffled sentences, less the mean cosine"
+        curve(axes, shuffled, "layer", "value", text, look(0, ":")._replace(marker=""))
+        axes.axhline(0, color=GREY, lw=0.8)
     about = (
-        "Mean cosine between the words of a sentence and their mean; adjusted: less the mean "
-        "cosine of words of different sentences. A word is a part of the mean, so shuffled "
-        "sentences are above 0 as well: what the words of a sentence have in common is the excess "
-        "over them. "
+        "Mean cosine between the words of a sentence and their mean. A word is a part of the mean, "
+        "so shuffled sentences are above 0 as well: what the words of a sentence have in common is "
+        "the difference. "
     )
-    return _finished(figure, measures, about)
+    return _finished(figure, measures, about, name, published_layers)
 
 
 @figure(
@@ -158,22 +171,28 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
     """Maximum explainable variance of words by three estimates, each with its baselines. The paper
     finds less than 5 % everywhere, which one of the estimates gives.
     """
-    figure, drawn = grid(_main(measures), "setup", len(ESTIMATES), size=(2.3, 2.1))
+    columns = len(ESTIMATES) + 1
+    figure, drawn = grid(_main(measures), "setup", columns, size=(1.9, 2.1), sharey=True)
     for row, rows in drawn:
-        printed = published_layers[published_layers["model"] == rows["embedding"].iloc[0]]
-        printed, setup = printed[printed["quantity"] == "mev"], rows["setup"].iloc[0]
-        for axes, (name, title) in zip(row, ESTIMATES.items(), strict=True):
-            mev = f"mev_{name}"
-            _line(axes, rows, mev, "words", look(0))
-            _line(axes, rows, f"{mev}_baseline", "random words, all together", look(1, "--"))
-            matched = "random words, as many as of the word"
-            _line(axes, rows, f"{mev}_matched", matched, look(2, "--"))
-            _stars(axes, printed.assign(setup=setup), "value", "published: words")
-            axes.axhline(0.05, color=GREY, lw=0.9, ls=":")
-            axes.set_ylim(0, max(0.1, 1.05 * axes.get_ylim()[1]))
+        for axes, (name, title) in zip(row, ESTIMATES.items(), strict=False):
+            for suffix, (text, style) in WORDS.items():
+                _line(axes, rows, f"mev_{name}{suffix}", text, style)
             heading(axes, title, rows)
             label(axes, xlabel="layer", ylabel="")
         row[0].set_ylabel(f"{rows['setup'].iloc[0]}\nshare of variance")
+        _published_variance(row[-1], published_layers)
+        for axes in row:
+            axes.axhline(0.05, color=GREY, lw=0.9, ls=":")
+    drawn[0][0][0].set_ylim(0, 1)
+    below = _rows(_main(measures), "mev_truncated_svd_below")["value"].max()
+    words, random = (_rows(_main(measures), f"mev_uncentred{suffix}")["value"].mean()
+                     for suffix in ("", "_matched"))  # fmt: skip
+    figure.suptitle(
+        f"One component explains {100 * words:.0f} % of a word's variance by the paper's formula, "
+        f"{100 * random:.0f} % of random words'"
+        + "; below 5 % only by the authors' first code"
+        * bool(below > 0)
+    )
     legend(figure)
     about = (
         "Share of the first principal component of a word's occurrences, mean over words. The "
@@ -181,8 +200,23 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
         "about the origin; the published numbers are the variance about the mean along the "
         "direction of the mean. "
     )
-    footnote(figure, about + sources(measures))
+    footnote(figure, about + _items(measures, "mev_centred") + sources(measures))
     return figure
+
+
+def _published_variance(axes: Axes, published: pd.DataFrame) -> None:
+    """The shares of variance that the authors' files have, of words and of random words."""
+    words, random = (published[published["quantity"] == f"mev{s}"] for s in ("", "_baseline"))
+    for model, style in looks(words["model"]).items():
+        marks: dict[str, Any] = {"color": style.color, "marker": style.marker, "ls": ""}
+        of_words, of_random = (rows[rows["model"] == model] for rows in (words, random))
+        axes.plot(of_words["layer"], of_words["value"], **marks, label=f"{model}, words")
+        if len(of_random):
+            text = f"{model}, random words"
+            axes.plot(of_random["layer"], of_random["value"], **marks, mfc="none", label=text)
+        record(axes, of_words.assign(setup=PUBLISHED), "layer", "value", model, join=False)
+    heading(axes, PUBLISHED)
+    label(axes, xlabel="layer", ylabel="", xlim=(-0.6, 12.6))
 
 
 @figure(
@@ -232,7 +266,7 @@ def _with_published(
     figure, drawn = panels(every, xlabel="layer", ylabel=ylabel)
     styles = looks(printed["model"])
     for model, rows in printed.groupby("model", sort=False):
-        curve(drawn[0][0], rows, "layer", "value", f"{model} (paper)", styles[str(model)])
+        curve(drawn[0][0], rows, "layer", "value", str(model), styles[str(model)])
     return figure, drawn[1:]
 
 
@@ -252,26 +286,40 @@ def _line(
     curve(axes, selected, "layer", "value", name, style, BETWEEN)
 
 
-def _variants(axes: Axes, rows: pd.DataFrame, quantity: str, prefix: str) -> None:
-    """A line per variant; and the paper's own numbers for this model, where it has them."""
-    for i, (variant, name) in enumerate(VARIANTS.items()):
-        if (rows["variant"] == variant).any():
-            _line(axes, rows, quantity, prefix + name, look(i), variant)
+def _variants(axes: Axes, rows: pd.DataFrame, quantity: str, name: str = VARIANTS["all"]) -> None:
+    """All words as a line with marks, other variants as dashes over it, which hide nothing; and
+    the paper's own numbers for this model, where it has them.
+    """
+    _line(axes, rows, quantity, name, look(0))
+    for i, (variant, text) in enumerate(VARIANTS.items()):
+        if i and (rows["variant"] == variant).any():
+            style = Look(look(i).color, "", "--" if i % 2 else ":")
+            curve(axes, _rows(rows, quantity, variant), "layer", "value", text, style)
     printed = _rows(rows, quantity).dropna(subset="published")
-    _stars(axes, printed, "published", "published, same model")
-
-
-def _stars(axes: Axes, printed: pd.DataFrame, column: str, name: str) -> None:
-    """Published numbers against the layer, where there are some."""
     if len(printed):
-        axes.plot(printed["layer"], printed[column], "k*", ms=8, label=name)
-        record(axes, printed, "layer", column, name)
+        marks: dict[str, Any] = {"ms": 11, "mfc": "none", "label": "published, same model"}
+        axes.plot(printed["layer"], printed["published"], "k*", **marks)
+        record(axes, printed, "layer", "published", "published, same model")
 
 
-def _finished(figure: Figure, measures: pd.DataFrame, about: str) -> Figure:
-    """Add a legend for all panels, one scale, and a note."""
+def _items(measures: pd.DataFrame, quantity: str) -> str:
+    """Number of words or sentences that a quantity is a mean over, in words."""
+    n = number_range(_rows(_main(measures), quantity)["n_items"].dropna())
+    return f"n = {n} {'sentences' if quantity.startswith('intra') else 'words'}. "
+
+
+def _finished(
+    figure: Figure, measures: pd.DataFrame, about: str, quantity: str, published: pd.DataFrame
+) -> Figure:
+    """Add a title, a legend for all panels, one scale, and a note."""
+    printed = published.loc[published["quantity"] == quantity, "value"]
+    here, paper = (
+        f"{values.min():.2f} to {values.max():.2f}".replace("-", "−")
+        for values in (_rows(_main(measures), quantity)["value"], printed)
+    )
+    figure.suptitle(f"{TITLES[quantity]}: {here} (paper: {paper})")
     legend(figure)
-    bars = "Bars: 95 % intervals over words or sentences. "
+    bars = f"Bars: 95 % intervals; {_items(measures, quantity)}"
     footnote(figure, about + bars + sources(measures))
     share_scale(figure.axes)
     return figure
