@@ -337,6 +337,14 @@ def colour_bar(
     figure.colorbar(ScalarMappable(norm, palette), ax=axes, label=text, **options)
 
 
+def forbid_verdict(figure: Figure, rows: pd.DataFrame, text: str = "") -> None:
+    """Say in the title of a figure of performance that there is no verdict on it, where training
+    was too short.
+    """
+    if (rows["too_short"] != "").any():
+        figure.suptitle(f"Training too short: no verdict on performance{text}")
+
+
 def footnote(figure: Figure, text: str) -> None:
     """Set a note to the figure: data, status, schedule. The PDF shows it below the figure; for
     other formats the page that shows the figure does (`note`).

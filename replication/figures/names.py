@@ -15,6 +15,8 @@ from matplotlib.text import Annotation, Text
 
 MOST_DIRECT = 4
 """Lines of a panel that have their names beside them; more have a legend."""
+AT_ONE_PLACE = 0.04
+"""Share of a panel's height within which ends of lines are at one place."""
 NAMES = 1.2
 """Room for the names of lines between panels, in inches."""
 
@@ -57,7 +59,8 @@ def name_lines(axes: Axes, lines: Iterable[Line2D]) -> None:
     the panel would look like data.
     """
     axes.autoscale_view()
-    for line in lines:
+    # Joins that end at one place are in the order of the lines
+    for line in sorted(lines, key=lambda line: np.nanmean(np.asarray(line.get_ydata(), float))):
         if str(line.get_label()).startswith("_"):  # it has none
             continue
         x, y = (np.asarray(values, float) for values in line.get_data())
@@ -91,6 +94,9 @@ def space_names(figure: Figure) -> None:
         bottom, panel_height = axes.bbox.y0, axes.bbox.height
         ends = [(name, (_end(name) - bottom) / panel_height) for name in of_panel]
         ends.sort(key=lambda pair: pair[1])
+        apart = np.cumsum(np.diff([end for _, end in ends], prepend=ends[0][1]) > AT_ONE_PLACE)
+        order = sorted(range(len(ends)), key=lambda i: (apart[i], of_panel.index(ends[i][0])))
+        ends = [ends[i] for i in order]
         sizes = [Text.get_window_extent(name).height / panel_height + 0.02 for name, _ in ends]
         # From below, then from above, where they would be too high
         middles = [height for _, height in ends]

@@ -117,3 +117,14 @@ def test_name_of_a_line_that_ends_early_is_at_its_end() -> None:
     assert names["long"].arrow_patch is not None
     assert names["short"].arrow_patch is None
     assert tuple(names["short"].xy) == (2, 0.5)
+
+
+def test_names_of_lines_that_end_at_one_place_are_in_the_order_of_the_lines() -> None:
+    figure = Figure(figsize=(4, 2))
+    axes = figure.subplots()
+    for i, end in enumerate((0.99, 1.0, 0.98)):
+        axes.plot([0, 1], [0.2 * i, end], label=str(i))
+    name_lines(axes, axes.lines)
+    space_names(figure)
+    heights = {name.get_text(): name.get_position()[1] for name in axes.texts}
+    assert sorted(heights, key=lambda text: heights[text]) == ["0", "1", "2"]

@@ -15,7 +15,16 @@ from matplotlib.figure import Figure
 
 from replication.claims import figures as claims
 from replication.claims.scales import COUNTS, scale_of
-from replication.figures.draw import Look, curve, finish, footnote, look, note, whiskers
+from replication.figures.draw import (
+    Look,
+    curve,
+    finish,
+    footnote,
+    forbid_verdict,
+    look,
+    note,
+    whiskers,
+)
 from replication.figures.names import name_lines
 from replication.figures.style import save, use_style
 from replication.papers.locations import OF_ALL, package
@@ -147,6 +156,14 @@ def test_figure_of_published_numbers_has_a_panel_per_unit(smoke: Workflow) -> No
         assert np.allclose(drawn, values)
         for column in ("obtained", "published"):
             assert shown[column].between(*axes.get_xlim()).all()
+
+
+def test_figure_of_short_training_says_that_there_is_no_verdict() -> None:
+    for reason, title in (("training too short: 6 updates", "no verdict"), ("", "")):
+        figure = Figure()
+        forbid_verdict(figure, pd.DataFrame({"too_short": [reason]}))
+        assert title in figure.get_suptitle()
+        assert bool(figure.get_suptitle()) == bool(title)
 
 
 def test_figure1_has_exact_numbers() -> None:

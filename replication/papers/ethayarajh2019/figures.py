@@ -47,7 +47,7 @@ PUBLISHED = "published"
 TITLES = {
     BASELINE: "Mean cosine of random words",
     "self_similarity_adjusted": "Self-similarity above the mean cosine",
-    "intra_adjusted": "Similarity in sentences above the mean cosine",
+    "intra_adjusted": "Sentences' similarity above the mean cosine",
 }
 """Beginnings of the figures' titles, which their numbers complete."""
 WORDS = {
@@ -238,6 +238,8 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
         for k in (1, 3, 5)
     }
     shares = dimensions[dimensions["variant"] == "all"]
+    largest, d = shares["share"].max(), number_range(shares["d"])
+    figure.suptitle(f"One dimension of {d} makes up to {100 * largest:.0f} % of the mean cosine")
     for row, rows in drawn:
         setup = rows["setup"].iloc[0]
         for i, (quantity, name) in enumerate(lines.items()):

@@ -23,6 +23,7 @@ from replication.figures.draw import (
     curve,
     distinct,
     footnote,
+    forbid_verdict,
     grid,
     look,
     looks,
@@ -52,7 +53,7 @@ AVERAGES = {
     "istar_best": "I-STAR, best λ < 0 per task",
     "istar": "I-STAR, λ < 0 chosen on other seeds",
     "istar_mean": "I-STAR, mean over λ < 0",
-    "none": "none",
+    "none": "no penalty",
     "cosreg": "CosReg",
 }
 """Columns of the table of averages, in the order of the legend."""
@@ -65,7 +66,7 @@ AVERAGES = {
     section="poster, Figure 5",
 )
 def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
-    """IsoScore* of the first model after fine-tuning with I-STAR, by lambda; dashed, without
+    """IsoScore* of the first model after fine-tuning with I-STAR, by lambda, which is 0 without
     penalty. The paper finds that it rises with lambda.
     """
     rows = runs[runs["setup"] == runs["setup"].iloc[0]]
@@ -74,11 +75,13 @@ def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
     low, high = (f"{means.iloc[i]:.2g} at λ = {means.index[i]:g}" for i in (0, -1))
     title = f"IsoScore*: {low}, {high}".replace("-", "−")
     figure, axes = card(rows, title, xlabel="λ of I-STAR", ylabel="IsoScore*")
-    curve(axes, istar, "strength", "isoscore_star", "I-STAR", looks(["istar"])["istar"])
-    without = rows.loc[rows["kind"] == "none", "isoscore_star"].mean()
-    axes.axhline(without, color="black", ls="--", label="no penalty")
+    without = rows[rows["kind"] == "none"].assign(strength=0.0)
+    every, style = pd.concat([istar, without]), looks(["istar"])["istar"]
+    curve(axes, every, "strength", "isoscore_star", None, style)
+    mean = without["isoscore_star"].mean()
+    axes.plot(0, mean, "k*", ms=11, zorder=4)
+    axes.annotate("no penalty", (0, mean), (8, -4), textcoords="offset points", va="top")
     axes.set_ylim(0)
-    legend(figure)
     footnote(figure, f"{_seeds(rows)}. {_notes(rows)}")
     return figure
 
@@ -92,17 +95,21 @@ def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
 def activation_diagrams(activations: pd.DataFrame) -> Figure:
     """Mean activation of each dimension of sentence embeddings of the validation set, by method."""
     figure, drawn = _by_method(activations, "dimension", "mean activation")
+    ratios: list[float] = []
     for axes, rows in drawn:
         style: dict[str, Any] = {"color": COLOURS[0], "lw": 0.6, "rasterized": True}
         axes.vlines(rows["dimension"], 0, rows["activation"], **style)
         axes.axhline(0, color="#777777", lw=0.6)
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         ratio = rows["activation"].abs().max() / rows["activation"].abs().median()
+        ratios.append(ratio)
         text: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 7}
         text |= {"s": f"largest / median: {ratio:.1f}", "transform": axes.transAxes}
         axes.text(0.98, 0.96, **text)
     for setup in activations["setup"].unique():
         share_scale(axes for axes, rows in drawn if (rows["setup"] == setup).all())
+    between = f"{min(ratios):.0f} to {max(ratios):.0f}"
+    figure.suptitle(f"With every penalty one dimension is {between} times the median")
     about = (
         "Mean over the validation set of each dimension of the first token's vector, last layer, "
         "seed "
@@ -124,17 +131,19 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """
     ylabel = "at right angles to it"
     figure, drawn = _by_method(points, "along the mean", ylabel)
-    by_run = runs.set_index(["setup", "method", "seed"])
+    by_run, scores = runs.set_index(["setup", "method", "seed"]), []
     for axes, rows in drawn:
         _cloud(axes, rows)
         run = by_run.loc[tuple(rows[["setup", "method", "seed"]].iloc[0])]
-        text = (
-            f"average cosine {run['sentence_mean_cosine_last']:.3f}\n"
-            f"IsoScore* {run['isoscore_star']:.3f}"
-        )
-        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1.5}
-        axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=7, bbox=box)
+        cosine, score = run["sentence_mean_cosine_last"], run["isoscore_star"]
+        text = f"along the mean\nmean cosine {cosine:.2f}\nIsoScore* {score:.2f}"
+        axes.set_xlabel(text, fontsize=7.5)
+        scores.append((cosine, score))
     legend(figure, markerscale=2.5)
+    (cosine, star), (cosines, stars) = min(scores), max(scores)
+    figure.suptitle(
+        f"Mean cosine {cosine:.2f} with IsoScore* {star:.2f}, {cosines:.2f} with {stars:.2f}"
+    )
     about = (
         "Sentence embeddings (first token, last layer) of the validation set, projected on their "
         "mean and on their first "
@@ -185,6 +194,13 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
             f"{first['setup']} ({first['status']}): {data}, {first['d']} dimensions, shrinkage "
             f"covariance of {first['shrinkage_points']:,} other points."
         )
+    first = stability[stability["setup"] == stability["setup"].iloc[0]]
+    size = min(first["n"].unique(), key=lambda n: abs(n - PUBLISHED_BATCH))
+    means = first[first["n"] == size].groupby("zeta")["isoscore_star"].mean()
+    figure.suptitle(
+        f"{size:,} points, true IsoScore {first['whole'].iloc[0]:.2f}: IsoScore "
+        f"{means.iloc[0]:.2f}, IsoScore* (ζ = {means.index[-1]:g}) {means.iloc[-1]:.2f}"
+    )
     n = stability.groupby(["setup", "n", "zeta"])["repeat"].nunique().min()
     footnote(figure, f"{repeats(n, 'sample').capitalize()}. " + " ".join(notes))
     return figure
@@ -214,10 +230,12 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
     xlabel = "IsoScore* (0 a line, 1 isotropic)"
     figure, drawn = _by_setup(runs, xlabel=xlabel)
     zetas = sorted(runs["zeta"].dropna().unique())
-    scale = _lambda_scale(runs)
+    scale, at_chance = _lambda_scale(runs), list[str]()
     for axes, rows in drawn:
-        for method, selected in rows.groupby("method", sort=False):
+        for method, selected in _in_order(rows).groupby("method", sort=False):
             style = _method_look(selected.iloc[0], scale)
+            if selected["performance"].mean() <= selected["chance"].mean():
+                at_chance.append(_short(str(method)))
             if selected["kind"].iloc[0] == "istar":
                 marker = MARKERS[zetas.index(selected["zeta"].iloc[0]) % len(MARKERS)]
                 style = style._replace(marker=marker)
@@ -229,6 +247,8 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
         if means.min() > 0 and means.max() > WIDE * means.min():
             axes.set_xscale("log")
     legend(figure)
+    worst = f"; at chance: {'; '.join(dict.fromkeys(at_chance))}" if at_chance else ""
+    forbid_verdict(figure, runs, worst)
     about = (
         f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in "
         f"all layers{_shrunk(runs)}. "
@@ -239,51 +259,42 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
 
 @figure(
     "figure6",
-    title="Performance averaged over tasks, by penalty",
-    tables=["averages"],
+    title="Performance by penalty, averaged over tasks",
+    tables=["averages", "runs"],
     section="poster, Figure 6",
 )
-def average_performance(averages: pd.DataFrame) -> Figure:
-    """Performance averaged over tasks. The paper finds that I-STAR with negative lambda is above
-    no penalty, and that above CosReg.
+def average_performance(averages: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+    """Performance by penalty, averaged over tasks. The paper finds that I-STAR with negative
+    lambda is above no penalty, and that above CosReg.
     """
-    import seaborn as sns
-
-    n_models = averages["setup"].nunique()
-    figure = Figure(figsize=(1.6 * n_models + 3.4, 2.9))
-    axes = figure.subplots()
-    names = _distinct_averages(averages)
-    long = averages.rename(columns=names).melt(
-        ["setup", "seed"], list(names.values()), "method", "performance"
-    )
-    long = long.dropna(subset="performance")
-    if len(long):
-        methods = [name for name in names.values() if name in set(long["method"])]
-        hue: dict[str, Any] = {"hue": "method", "hue_order": methods, "legend": False}
-        data: dict[str, Any] = {"data": long, "x": "setup", "y": "performance", "ax": axes} | hue
-        # That of seaborn's dots, which share 0.8 of the place of a model
-        colours = looks(names)
-        palette = [colours[column].color for column, name in names.items() if name in methods]
-        width = 0.8 * (1 - 1 / len(methods))
-        sns.stripplot(**data, palette=["black"] * len(methods), dodge=True, jitter=False, size=6)
-        for line in axes.collections:
-            line.set_zorder(3)
-        data |= {"errorbar": "sd", "palette": palette, "linestyles": "none", "legend": True}
-        sns.pointplot(**data, dodge=width, markers="_", markersize=14, capsize=0.06)
-        sns.move_legend(axes, "upper left", bbox_to_anchor=(1.01, 1), title=None, frameon=False)
-    else:
-        axes.text(0.5, 0.5, "no task was learned", transform=axes.transAxes, ha="center")
-        axes.set_xticks(range(n_models), averages["setup"].unique())
-    axes.set(xlabel="", ylabel="performance, average over tasks (×100)")
-    axes.grid(axis="x", visible=False)
-    mark_status(axes, averages)
-    n_tasks = averages["n_tasks"].max()
-    tasks = "One task" if n_tasks == 1 else f"{n_tasks} tasks"
-    about = f"{tasks}. Dashes: {_seeds(averages).lower()}; dots: seeds. "
-    left_out = distinct(averages, "not_learned")
-    if left_out:
+    names = {c: n for c, n in _distinct_averages(averages).items() if averages[c].notna().any()}
+    learned = runs[~runs["task"].isin(", ".join(averages["not_learned"]).split(", "))]
+    tasks = list(dict.fromkeys(learned["task"]))
+    one = f"{PERFORMANCE[learned['metric'].iloc[0]]} on {tasks[0]}" if len(tasks) == 1 else ""
+    xlabel = one or f"Mean performance on {len(tasks)} tasks (×100)"
+    every = averages.assign(setup=averages["model"])
+    figure, drawn = panels(every, size=(3.4, 0.3 * len(names) + 0.6), per_row=1, xlabel=xlabel)
+    styles = looks(names, "")
+    for axes, rows in drawn:
+        for i, column in enumerate(names):
+            shown = rows.dropna(subset=column).assign(row=i + 0.0)
+            curve(axes, shown, column, "row", None, styles[column], orient="y")
+            seeds: dict[str, Any] = {"color": "none", "edgecolors": styles[column].color}
+            axes.scatter(shown[column], shown["row"] + 0.25, 36, **seeds)
+        of_model = learned[learned["model"] == rows["model"].iloc[0]]
+        chance = of_model.groupby("task")["chance"].mean().mean()
+        axes.axvline(chance, color=GREY, lw=1.2, ls=":")
+        axes.text(chance, -0.55, " most frequent class", va="top", fontsize=7.5, color=GREY)
+        axes.set(ylim=(len(names) - 0.4, -0.6), ylabel="")
+        axes.set_yticks(range(len(names)), names.values())
+        if not tasks:
+            axes.text(0.5, 0.4, "no task was learned", transform=axes.transAxes, ha="center")
+            axes.set(xlabel="", xticks=[])
+    forbid_verdict(figure, averages)
+    about = f"Marks: {_seeds(averages).lower()}; rings: seeds. "
+    if left_out := distinct(averages, "not_learned"):
         about += f"Left out, since models without penalty did not learn them: {left_out}. "
-    footnote(figure, f"{about}Data: {distinct(averages, 'data')}.")
+    footnote(figure, about + _notes(learned if tasks else runs))
     return figure
 
 
@@ -302,16 +313,19 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     layers = layers[(layers["kind"] != "istar") | (layers["zeta"] == first_zeta)]
     figure, drawn = _by_setup(layers, xlabel="layer", ylabel="TwoNN intrinsic dimension")
     scale = _lambda_scale(layers)
-    order = {"istar": 0, "none": 1, "cosreg": 2}
     for axes, rows in drawn:
-        rows = rows.assign(order=rows["kind"].map(order)).sort_values(["order", "strength"])
-        for method, selected in rows.groupby("method", sort=False):
+        for method, selected in _in_order(rows).groupby("method", sort=False):
             style = _method_look(selected.iloc[0], scale)._replace(marker="o")
             name, width = _short(str(method)), 2 if selected["kind"].iloc[0] == "none" else 1.5
             options: dict[str, Any] = {"band": True, "linewidth": width}
             curve(axes, selected, "layer", "sentence_two_nn", name, style, **options)
         axes.set_ylim(bottom=0)
     legend(figure)
+    last = layers[layers["layer"] == layers["layer"].max()]
+    means = last.assign(strength=last["strength"].where(last["kind"] != "none", 0))
+    means = means[means["kind"] != "cosreg"].groupby("strength")["sentence_two_nn"].mean()
+    texts = (f"{mean:.0f} at λ = {strength:g}" for strength, mean in means.items())
+    figure.suptitle("Last layer's dimensions: " + ", ".join(texts).replace("-", "−"))
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
     footnote(figure, about + _notes(layers))
     return figure
@@ -323,7 +337,7 @@ def _distinct_averages(averages: pd.DataFrame) -> dict[str, str]:
     if not all(averages[column].equals(averages["istar"]) for column in istar):
         return AVERAGES
     others = {column: name for column, name in AVERAGES.items() if column not in istar}
-    return {"istar": "I-STAR, λ < 0 (one value)"} | others
+    return {"istar": "I-STAR, λ < 0"} | others
 
 
 def _method_look(first: pd.Series, scale: Callable[[float], Any]) -> Look:
@@ -331,6 +345,13 @@ def _method_look(first: pd.Series, scale: Callable[[float], Any]) -> Look:
     if first["kind"] == "istar":
         return Look(scale(first["strength"]), "o")
     return Look("#777777", "X", "--") if first["kind"] == "cosreg" else Look("black", "*")
+
+
+def _in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows from the smallest lambda to the largest, which is 0 without penalty; then CosReg."""
+    strength = rows["strength"].where(rows["kind"] == "istar", 0)
+    order = rows.assign(cosreg=rows["kind"] == "cosreg", order=strength)
+    return order.sort_values(["cosreg", "order"], kind="stable")
 
 
 def _short(method: str) -> str:
@@ -449,6 +470,8 @@ def _notes(table: pd.DataFrame) -> str:
         size = ""
         if "n_train" in rows.columns:
             size = f", {first['n_train']:,} training items, {first['updates']:,} updates"
+        if "n_validation" in rows.columns:
+            size += f", {first['n_validation']:,} validation items"
         parts.append(
             f"{first['task']} ({first['status']}): {first['data']}; {first['embedding']}{size}."
         )
