@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -28,8 +28,14 @@ CARD = (4.2, 2.6)
 GREY = "#555555"
 DOTS: dict[str, Any] = {"s": 6, "linewidth": 0, "alpha": 0.8, "rasterized": True}
 """Small points, of which a panel has thousands: pixels in vector formats."""
-CLUSTERS: dict[str, Any] = {"palette": "tab20", "hue_norm": (0, 19), "legend": False}
-"""Colours of clusters, which repeat after 20."""
+CLUSTERS: dict[str, Any] = {
+    "palette": ListedColormap(COLOURS),
+    "hue_norm": (0, len(COLOURS) - 1),
+    "legend": False,
+}
+"""Colours of clusters, by size: the last one, grey, is that of all others."""
+OF_CLUSTERS = f"The {len(COLOURS) - 1} largest clusters have colours, others are grey."
+"""Explanation of these colours for notes."""
 
 Panels = list[tuple[Axes, pd.DataFrame]]
 POINTS: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
@@ -287,14 +293,14 @@ def dots(
         x: column of the horizontal axis.
         y: column of the vertical axis.
         xlabel: label of the horizontal axis.
-        hue: column that sets the colours. Numbers in `cluster` are taken modulo 20: `options` give
-            a palette of 20 colours.
+        hue: column that sets the colours. Of `cluster` the colours are those of `CLUSTERS`.
         options: of `seaborn.scatterplot`.
     """
     import seaborn as sns
 
     if hue == "cluster":
-        rows = rows.assign(cluster=rows["cluster"] % 20)
+        by_size = list(rows["cluster"].value_counts().index)
+        rows = rows.assign(cluster=rows["cluster"].map(by_size.index).clip(upper=len(COLOURS) - 1))
     sns.scatterplot(rows, x=x, y=y, hue=hue, ax=axes, **options, **DOTS)
     axes.set_xlabel(xlabel, fontsize=8)
     axes.set_ylabel("")
@@ -337,12 +343,13 @@ def colour_bar(
     figure.colorbar(ScalarMappable(norm, palette), ax=axes, label=text, **options)
 
 
-def forbid_verdict(figure: Figure, rows: pd.DataFrame, text: str = "") -> None:
-    """Say in the title of a figure of performance that there is no verdict on it, where training
-    was too short.
+def forbid_verdict(figure: Figure, *, too_short: bool) -> None:
+    """Say first in a figure's title that there is no verdict on performance, where training was too
+    short for one.
     """
-    if (rows["too_short"] != "").any():
-        figure.suptitle(f"Training too short: no verdict on performance{text}")
+    if too_short:
+        parts = ("Training too short: no verdict on performance", figure.get_suptitle())
+        figure.suptitle(". ".join(filter(None, parts)))
 
 
 def footnote(figure: Figure, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from matplotlib.figure import Figure
 from replication.figures.draw import (
     CLUSTERS,
     GREY,
+    OF_CLUSTERS,
     Look,
     card,
     colour_bar,
     curve,
     dots,
     footnote,
+    forbid_verdict,
     grid,
     heading,
     label,
@@ -38,7 +41,7 @@ from replication.papers.declare import figure
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
 CORRELATION = "Spearman correlation (×100)"
 CLUSTER_BASED = "k-means + mean + PCA"
-DEVIATIONS = "Bars: sd over clusterings, cut at 0, the largest that log₁₀ I(W) can be"
+RANDOM = "random parts + mean + PCA"
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
 VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "after")]
 """Panels of the figure of words, from left to right."""
@@ -77,42 +80,48 @@ def similarity_card(slides: pd.DataFrame) -> Figure:
 
 @figure(
     "scale",
-    title="Isotropy as published, at an equal norm, and IsoScore",
-    tables=["slides"],
+    title="How much of the gain in isotropy is scale",
+    tables=["slides", "measurements"],
     section="4",
 )
-def isotropy_and_scale(slides: pd.DataFrame) -> Figure:
+def isotropy_and_scale(slides: pd.DataFrame, measurements: pd.DataFrame) -> Figure:
     """How much of the gain in isotropy is scale: log10 of I(W) as published, the same with all
     clouds at the norm that they had before, and IsoScore.
     """
-    shown = {
-        "log10_isotropy": "log₁₀ I(W), as published",
-        "log10_isotropy_matched": "log₁₀ I(W), at the norm before",
-        "isoscore": "IsoScore",
-    }
     methods = list(dict.fromkeys(slides["title"]))
-    slides = slides.assign(row=slides["title"].map(methods.index), place=_place(slides))
-    datasets = looks(slides["dataset"], "")
-    figure, drawn = grid(slides, "place", len(shown), size=(2.3, 1.75), sharey=True)
-    for axes_row, rows in drawn:
-        for axes, (column, text) in zip(axes_row, shown.items(), strict=True):
-            for dataset, selected in rows.groupby("dataset", sort=False):
-                style = datasets[str(dataset)]
-                _curve(axes, selected, column, "row", str(dataset), style, orient="y")
-            axes.set(xlabel=text if axes_row is drawn[-1][0] else "", ylabel="")
-            axes.set_yticks(range(len(methods)), methods)
-        share_scale(axes_row[:2], "x")
-        heading(axes_row[0], str(rows["place"].iloc[0]))
-        mark_status(axes_row[-1], rows)
-    drawn[0][0][0].invert_yaxis()
+    runs = measurements[measurements["setup"].isin(slides["setup"])]
+    runs = runs[runs["part"].isin(["methods", "controls"])]
+    runs = runs.assign(row=runs["title"].map(methods.index) + 0.0, place=_place(runs))
+    runs = runs.drop_duplicates(["place", "title", "seed", "log10_isotropy"])  # one vocabulary
+    places = list(runs.groupby("place", sort=False))
+    figure = Figure(figsize=(1.7 * len(places) + 2.2, 4.2))
+    every = figure.subplots(2, len(places), sharey=True, squeeze=False)
+    published, matched = look(0, ""), look(1, "")
+    for (above, below), (place, rows) in zip(every.T, places, strict=True):
+        _ranges(above, rows, "log10_isotropy", "row", "I(W) as published", published, orient="y")
+        at_norm = "I(W) at the norm before"
+        ring: dict[str, Any] = {"markerfacecolor": "none", "markersize": 8, "orient": "y"}
+        _ranges(above, rows, "log10_isotropy_matched", "row", at_norm, matched, **ring)
+        _ranges(below, rows, "isoscore", "row", "IsoScore", look(2, ""), orient="y")
+        heading(above, textwrap.fill(str(place).replace("layer ", "layer\u00a0"), 24), rows)
+        label(above, xlabel="log₁₀ I(W)", ylabel="")
+        label(below, xlabel="IsoScore", ylabel="", xlim=(0, None))
+    every[0, 0].set(
+        yticks=range(len(methods)), yticklabels=methods, ylim=(len(methods) - 0.5, -0.5)
+    )
     legend(figure)
+    score = slides.pivot_table(index="setup", columns="title", values="isoscore")
+    gain = score.sub(score["none"], axis=0).mean().reindex([RANDOM, CLUSTER_BASED])
+    if gain.notna().all():
+        share = 100 * gain[RANDOM] / gain[CLUSTER_BASED]
+        figure.suptitle(f"Random parts give {share:.0f} % of the gain in IsoScore of clusters")
     about = (
         "Methods that subtract means and components shorten vectors, and I(W) rises with that "
-        "alone. Middle: clouds brought back to the root mean square norm that they had before. "
+        "alone; at the norm before, clouds have their root mean square norm again. "
         "IsoScore does not depend on scale. Controls: random parts as large as the clusters, and "
         "the global method with the variance that k-means leaves. "
     )
-    footnote(figure, f"{about}{DEVIATIONS}. {sources(slides)}")
+    footnote(figure, f"{about}{_clusterings(slides)}. {sources(slides)}")
     return figure
 
 
@@ -130,14 +139,21 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     styles = looks(table5["embedding"])
     for model, rows in table5.groupby("embedding", sort=False):
-        style, over_signs = styles[str(model)], ("log10_isotropy_low", "log10_isotropy_high")
-        curve(axes, rows, "layer", "log10_isotropy", str(model), style, over_signs)
+        style, ends = styles[str(model)], rows[["log10_isotropy_low", "log10_isotropy_high"]]
+        curve(axes, rows, "layer", "log10_isotropy", str(model), style)
+        axes.fill_between(rows["layer"], *ends.to_numpy().T, color=style.color, alpha=0.15, lw=0)
         _published(axes, rows, "layer", f"{model}, paper", style.color)
     label(axes, xlabel="layer (0: embedding layer)", ylabel=ISOTROPY)
     _compress(axes, table5["log10_isotropy"])
     mark_status(axes, table5)
     legend(figure)
-    about = "All token vectors without post-processing. Bars: over all signs of eigenvectors. "
+    lowest = table5.loc[table5["log10_isotropy"].idxmin()]
+    value = f"{lowest['log10_isotropy']:.3g}".replace("-", "−")
+    figure.suptitle(f"Least isotropic: layer {lowest['layer']:.0f}, log₁₀ I(W) = {value}")
+    about = (
+        f"n = {number_range(table5['n_tokens'])} token vectors without post-processing. Shaded: "
+        "with any signs of eigenvectors, which are arbitrary; the line has those of one rule. "
+    )
     footnote(figure, about + sources(table5))
     return figure
 
@@ -145,34 +161,33 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
 @figure(
     "clusters",
     title="Isotropy by number of clusters whose means are subtracted",
-    tables=["table1"],
+    tables=["table1", "measurements"],
     explore=True,
     needs="cluster-counts",
     section="Table 1",
 )
-def effect_of_clusters(table1: pd.DataFrame) -> Figure:
+def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figure:
     """Isotropy against the number of clusters whose means are subtracted. The paper finds that it
     rises.
     """
-    figure = Figure(figsize=(5.8, 3.2))
-    axes = figure.subplots()
-    for i, (_, rows) in enumerate(table1.groupby("setup", sort=False)):
-        name = _place(rows).iloc[0]
-        clustered = rows[rows["method"] == "kmeans-mean"]
-        _curve(axes, clustered, "n_clusters", "log10_isotropy", name, look(i))
+    figure, drawn = panels(table1.assign(place=_place(table1)), "place", ylabel=ISOTROPY)
+    for axes, rows in drawn:
+        runs = measurements[measurements["setup"].isin(rows["setup"])]
+        clustered = runs[runs["part"] == "clusters"]
+        text = "means of k-means subtracted"
+        _ranges(axes, clustered, "n_clusters", "log10_isotropy", text, look(0))
         before = rows.loc[rows["method"] == "none", "log10_isotropy"].iloc[0]
-        name_before = f"{name}, without post-processing"
-        axes.axhline(before, color=look(i).color, ls="--", lw=0.9, label=name_before)
-        _published(axes, clustered, "n_clusters", f"{name}, paper", look(i).color)
-    label(axes, xlabel="clusters", ylabel=ISOTROPY)
-    _compress(axes, table1["log10_isotropy"])
-    mark_status(axes, table1)
+        axes.axhline(before, color="black", ls="--", lw=1, label="none")
+        _published(axes, rows[rows["method"] != "none"], "n_clusters", "paper", "black")
+        label(axes, xlabel="clusters", ylim=(None, 0))
+        _compress(axes, rows["log10_isotropy"])
+    share_scale(axes for axes, _ in drawn)
+    counted = table1[table1["method"] != "none"].groupby("n_clusters")["log10_isotropy"].mean()
+    (one, low), (most, high) = counted.iloc[[0, -1]].items()
+    values = f"{low:.2g} with {one:.0f} cluster, {high:.2g} with {most:.0f}"
+    figure.suptitle(f"Mean log₁₀ I(W): {values}".replace("-", "−"))
     legend(figure)
-    about = (
-        f"k-means and the mean of each cluster; {_runs(table1)}. {DEVIATIONS}. Dashed: without "
-        "post-processing. "
-    )
-    footnote(figure, about + sources(table1))
+    footnote(figure, f"{_clusterings(table1)}. {sources(table1)}")
     return figure
 
 
@@ -206,11 +221,17 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
         place = _place(rows).iloc[0].replace(", ", ",\n")
         row[0].set_ylabel(f"{place}\nsecond component", fontsize=8)
     mark_status(drawn[0][0][-1], words)
+    before, after = (
+        np.mean([abs(rows[column].corr(rows["frequency"], "spearman"))
+                 for _, rows in words.groupby("setup")])
+        for column in ("x_before", "x_after")
+    )  # fmt: skip
+    title = "|ρ| of the first component with frequency"
+    figure.suptitle(f"{title}: {before:.2f} before, {after:.2f} after")
     about = (
-        "A seeded part of all tokens; units of the embedding. Each plane is that of the first two "
-        "principal components of all "
-        "tokens, anew after the method. Colours of clusters repeat after 20; they are not those "
-        "of a legend. "
+        f"n = {number_range(words.groupby('setup').size())} of all tokens, drawn with a seed; "
+        "units of the embedding. Each plane is that of the first two principal components of all "
+        f"tokens, anew after the method. {OF_CLUSTERS} "
     )
     footnote(figure, about + sources(words))
     return figure
@@ -238,6 +259,11 @@ def convergence(convergence: pd.DataFrame) -> Figure:
         chance = rows["chance"].iloc[0]
         axes.axhline(chance, color=GREY, ls=":", lw=1.2, label="most frequent class in training")
         axes.set_ylabel(SCORES[rows["metric"].iloc[0]])
+    last = convergence[convergence["epoch"] == convergence["epoch"].max()]
+    best = last[last["classifier"] == "mlp"].groupby("title", sort=False)["score"].mean()
+    texts = (f"{title} {score:.0f}" for title, score in best.items())
+    figure.suptitle("Score of the last epoch: " + ", ".join(texts))
+    forbid_verdict(figure, too_short=best.max() <= last["chance"].mean())
     legend(figure)
     about = (
         f"MLP on the first {convergence['max_length'].max()} token vectors; "
@@ -252,12 +278,12 @@ def convergence(convergence: pd.DataFrame) -> Figure:
 @figure(
     "cls",
     title="Isotropy of first tokens by layer, after fine-tuning",
-    tables=["cls_layers"],
+    tables=["cls_layers", "finetuning"],
     explore=True,
     needs="finetuning",
     section="slides, fine-tuning analysis",
 )
-def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
+def first_tokens_per_layer(cls_layers: pd.DataFrame, finetuning: pd.DataFrame) -> Figure:
     """Isotropy of first tokens in each layer after fine-tuning, without and with the method
     inside.
     """
@@ -268,6 +294,11 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
         for method, selected in rows.groupby("method", sort=False):
             style = styles[str(method)]
             curve(axes, selected, "layer", "log10_isotropy", names[str(method)], style)
+    last = cls_layers[cls_layers["layer"] == cls_layers["layer"].max()]
+    mean = last.groupby("method")["log10_isotropy"].mean()
+    values = f"{mean.get('none'):.2g}, {mean.get('cluster'):.2g} with the method inside"
+    figure.suptitle(f"Last layer: log₁₀ I(W) = {values}".replace("-", "−"))
+    forbid_verdict(figure, too_short=(finetuning["too_short"] != "").any())
     legend(figure)
     about = (
         f"First tokens of the validation set after {number_range(cls_layers['updates'])} updates; "
@@ -278,20 +309,20 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame) -> Figure:
     return figure
 
 
-def _runs(table: pd.DataFrame) -> str:
+def _clusterings(table: pd.DataFrame) -> str:
+    """Number of token vectors and of clusterings, and what bars are."""
     n_runs = int(table["n_runs"].max())
-    return "one clustering" if n_runs == 1 else f"means over {n_runs} clusterings"
+    n = f"n = {number_range(table['n_tokens'])} vectors"
+    return n + (f"; mean and range of {n_runs} clusterings" if n_runs > 1 else "; one clustering")
 
 
-def _curve(
-    axes: Axes, rows: pd.DataFrame, x: str, y: str, name: str, style: Look, **options: Any
+def _ranges(
+    axes: Axes, runs: pd.DataFrame, x: str, y: str, name: str, style: Look, **options: Any
 ) -> None:
-    """A line of values whose standard deviation is in the table."""
-    value = x if options.get("orient") == "y" else y
-    low, high = (rows[value] + sign * rows[f"{value}_sd"] for sign in (-1, 1))
-    if value.startswith("log10"):
-        high = high.clip(upper=0)
-    rows = rows.assign(low=low, high=high)
+    """A line through the mean of all runs at each place, with the smallest and the largest."""
+    place, value = (y, x) if options.get("orient") == "y" else (x, y)
+    grouped = runs.groupby(["setup", place], sort=False, as_index=False)[value]
+    rows = grouped.agg(**{value: "mean", "low": "min", "high": "max"})
     curve(axes, rows, x, y, name, style, ("low", "high"), **options)
 
 
