@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -28,14 +28,8 @@ CARD = (4.2, 2.6)
 GREY = "#555555"
 DOTS: dict[str, Any] = {"s": 6, "linewidth": 0, "alpha": 0.8, "rasterized": True}
 """Small points, of which a panel has thousands: pixels in vector formats."""
-CLUSTERS: dict[str, Any] = {
-    "palette": ListedColormap(COLOURS),
-    "hue_norm": (0, len(COLOURS) - 1),
-    "legend": False,
-}
-"""Colours of clusters, by size: the last one, grey, is that of all others."""
 OF_CLUSTERS = f"The {len(COLOURS) - 1} largest clusters have colours, others are grey."
-"""Explanation of these colours for notes."""
+"""Explanation of `largest_in_colour` for notes."""
 
 Panels = list[tuple[Axes, pd.DataFrame]]
 POINTS: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
@@ -151,9 +145,9 @@ def grid(
 
 
 def hide_unused(axes_list: Iterable[Axes], n_used: int) -> None:
-    """Hide all panels but the first `n_used`."""
+    """Remove all panels but the first `n_used`."""
     for axes in list(axes_list)[n_used:]:
-        axes.set_visible(False)
+        axes.remove()
 
 
 def label(axes: Axes, **labels: Any) -> None:
@@ -282,28 +276,10 @@ def whiskers(
     axes.errorbar(x[drawn], y[drawn], **{"xerr" if horizontal else "yerr": ends}, **style)
 
 
-def dots(
-    axes: Axes, rows: pd.DataFrame, x: str, y: str, xlabel: str, *, hue: str, **options: Any
-) -> None:
-    """Draw thousands of small points, without a label of the vertical axis.
-
-    Args:
-        axes: the panel.
-        rows: one row per point.
-        x: column of the horizontal axis.
-        y: column of the vertical axis.
-        xlabel: label of the horizontal axis.
-        hue: column that sets the colours. Of `cluster` the colours are those of `CLUSTERS`.
-        options: of `seaborn.scatterplot`.
-    """
-    import seaborn as sns
-
-    if hue == "cluster":
-        by_size = list(rows["cluster"].value_counts().index)
-        rows = rows.assign(cluster=rows["cluster"].map(by_size.index).clip(upper=len(COLOURS) - 1))
-    sns.scatterplot(rows, x=x, y=y, hue=hue, ax=axes, **options, **DOTS)
-    axes.set_xlabel(xlabel, fontsize=8)
-    axes.set_ylabel("")
+def largest_in_colour(clusters: pd.Series) -> list[str]:
+    """Colours of points by the size of their cluster: grey for all but the largest seven."""
+    colours = dict(zip(clusters.value_counts().index, COLOURS, strict=False))
+    return [colours.get(name, COLOURS[-1]) for name in clusters]
 
 
 def share_scale(axes_list: Iterable[Axes], axis: Literal["x", "y"] = "y") -> None:

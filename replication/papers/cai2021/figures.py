@@ -7,26 +7,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib import colormaps
-from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from replication.figures.draw import (
-    CLUSTERS,
+    DOTS,
     GREY,
+    OF_CLUSTERS,
     card,
     colour_bar,
     curve,
-    dots,
     footnote,
     grid,
     heading,
     hide_unused,
     label,
+    largest_in_colour,
     look,
     looks,
     mark_status,
+    number_range,
     panels,
     record,
     repeats_per_setup,
@@ -38,7 +38,14 @@ from replication.papers.declare import figure
 
 VIEWS = 4  # layers of a model in the pictures of clusters
 LOW = 2  # the layer in which the paper shows the manifold
+IN_SPACE = {"projection": "3d"}
 KINDS = {"word": COLOURS[0], "symbol": COLOURS[1], "special": COLOURS[2]}
+CIVIDIS = colormaps["cividis"]
+BARS = {
+    "position": "position in the window",
+    "frequency": "occurrences of the type",
+    "kind": "kind of token",
+}
 COSINES = {
     "s_inter": ("$S_{inter}$", look(0)),
     "s_intra": ("$S_{intra}$", look(1)),
@@ -94,6 +101,9 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
         axes.axhline(0, color=GREY, lw=0.8, ls=":")
         axes.set_ylim(min(-0.05, axes.get_ylim()[0]), 1.03)
     legend(figure)
+    means = layers[["s_inter", "s_inter_adjusted", "s_inter_random_parts"]].mean()
+    before, inside, random = (f"{value:.2f}" for value in means)
+    figure.suptitle(f"Mean S_inter {before}; within clusters {inside}, in random parts {random}")
     about = (
         "Cosines between tokens of different types (S_inter) and of the same type "
         "(S_intra), exact over all pairs; "
@@ -114,35 +124,33 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
 )
 def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figure:
     """How many clusters a layer has: the silhouette for each number of clusters."""
-    import seaborn as sns
-
     first = silhouettes["seed"].min()
     shown = _subwords(silhouettes[silhouettes["seed"] == first])
-    shown = shown.assign(depth=shown["layer"] / shown.groupby("setup")["layer"].transform("max"))
     chosen = _subwords(layers)[["setup", "layer", "seed", "n_clusters"]]
     rings = shown.merge(chosen, on=["setup", "layer", "seed"]).query("k == n_clusters and k > 1")
-    figure, drawn = panels(shown, xlabel="clusters of k-means", ylabel="silhouette")
-    palette = ListedColormap(colormaps["cividis"](np.linspace(0.85, 0, 256)))
-    hue: dict[str, Any] = {"hue": "depth", "hue_norm": (0, 1), "palette": palette, "legend": False}
+    labels: dict[str, Any] = {"xlabel": "clusters of k-means", "ylabel": "layer"}
+    figure, drawn = panels(shown, size=(3.2, 2.2), **labels)
+    colours = Normalize(shown["silhouette"].min(), shown["silhouette"].max())
     for axes, rows in drawn:
-        sns.lineplot(rows, x="k", y="silhouette", lw=1.2, errorbar=None, ax=axes, **hue)
+        of_layers = rows.pivot(index="layer", columns="k", values="silhouette")
+        n, ks = range(len(of_layers)), list(of_layers.columns)
+        axes.pcolormesh(ks, n, of_layers, norm=colours, cmap="cividis", rasterized=True)
+        selected = rings[rings["setup"] == rows["setup"].iloc[0]]
+        places = [list(of_layers.index).index(layer) for layer in selected["layer"]]
+        axes.scatter(selected["k"], places, 60, "none", edgecolors="#D55E00", lw=2, label="taken")
+        axes.set_yticks(n, of_layers.index)
+        axes.grid(visible=False)
         for layer, of_layer in rows.groupby("layer"):
             record(axes, of_layer, "k", "silhouette", f"layer {layer}")
-        selected = rings[rings["setup"] == rows["setup"].iloc[0]]
-        shades = palette(selected["depth"])
-        axes.scatter(selected["k"], selected["silhouette"], 64, "none", edgecolors=shades, lw=1.4)
-        axes.axhline(layers["threshold"].iloc[0], color=GREY, lw=0.9, ls=":")
-    colour_bar(
-        figure,
-        [axes for axes, _ in drawn],
-        Normalize(0, 1),
-        "depth: layer over the last layer",
-        palette,
-        pad=0.02,
+    legend(figure)
+    colour_bar(figure, [axes for axes, _ in drawn], colours, "silhouette", pad=0.02)
+    threshold, n_layers = layers["threshold"].iloc[0], len(shown.groupby(["setup", "layer"]))
+    figure.suptitle(
+        f"k-means reaches a silhouette of {threshold:g} in {len(rings)} of {n_layers} layers"
     )
     about = (
         "Ringed: the number that is taken, that of the largest silhouette; none where it is below "
-        "the dotted line. "
+        f"{threshold:g}. "
     )
     footnote(figure, f"{about}Seed {first}. {sources(layers)}")
     return figure
@@ -150,31 +158,36 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
 
 @figure(
     "clusters",
-    title="Tokens of four layers in the plane of their first two components",
+    title="Tokens of four layers on their first three components",
     tables=["points", "layers"],
     section="4",
 )
 def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
-    """Tokens of a layer on its first two principal components. The paper finds that isolated
+    """Tokens of a layer on its first three principal components. The paper finds that isolated
     clusters dominate.
     """
-    counts = layers.set_index(["setup", "types", "layer"])["n_clusters"].sort_index()
-    figure, drawn = grid(points, "setup", VIEWS, size=(1.8, 1.8))
+    facts = layers.set_index(["setup", "types", "layer"]).sort_index()
+    figure, drawn = grid(points, "setup", VIEWS, size=(1.9, 1.7), subplot_kw=IN_SPACE)
     for row, rows in drawn:
         setup, types = rows[["setup", "types"]].iloc[0]
         every = sorted(rows["layer"].unique())
         places = np.linspace(0, len(every) - 1, min(VIEWS, len(every))).round().astype(int)
         hide_unused(row, len(places))
         for axes, layer in zip(row, (every[i] for i in places), strict=False):
-            _dots(axes, rows[rows["layer"] == layer], "", hue="cluster", **CLUSTERS)
-            n = int(counts[setup, types, layer].iloc[0])
-            heading(axes, f"layer {layer}: {n} cluster" + "s" * (n > 1))
-        row[0].set_ylabel(f"{_wrapped(setup)}\nsecond component", fontsize=8)
+            of_layer = rows[rows["layer"] == layer]
+            _dots(axes, of_layer, "", largest_in_colour(of_layer["cluster"]))
+            fact = facts.xs((setup, types, layer)).iloc[0]
+            k, silhouette = fact["n_clusters"], f"{fact['silhouette']:.2f}".replace("-", "−")
+            heading(axes, f"{setup}\nlayer {layer}: k = {k}, silhouette {silhouette}")
         mark_status(row[len(places) - 1], rows)
-    about = (
-        "A seeded part of all tokens; units of the embedding. Colours are clusters of k-means; "
-        "they are not those of a legend. "
+    first = _subwords(layers[layers["seed"] == layers["seed"].min()])
+    share, threshold = (first["n_clusters"] == 1).sum(), layers["threshold"].iloc[0]
+    figure.suptitle(
+        f"k-means counts one cluster in {share} of {len(first)} layers, islands or not: "
+        f"no silhouette reaches {threshold:g}"
     )
+    n = number_range(points.groupby(["setup", "layer"]).size())
+    about = f"n = {n} of all tokens of a layer, drawn with a seed; k clusters. {OF_CLUSTERS} "
     footnote(figure, about + sources(points))
     return figure
 
@@ -189,46 +202,51 @@ def manifolds(points: pd.DataFrame) -> Figure:
     """The largest cluster of a low layer, by position, frequency and kind of token. The paper
     finds a Swiss roll in GPT and GPT-2.
     """
-    import seaborn as sns
-
-    figure, drawn = grid(points, "setup", 4, size=(1.85, 2.4))
+    low = points.groupby("setup")["layer"].transform(lambda n: min(n, key=lambda k: abs(k - LOW)))
+    shown = points[(points["layer"] == low) & points["x_largest"].notna()]
+    figure, drawn = grid(shown, "setup", 3, size=(2.4, 2.9), subplot_kw=IN_SPACE)
+    kinds = list(KINDS)
+    names: dict[str, Any] = {"ticks": range(len(kinds)), "format": lambda i, _: kinds[int(i)]}
     for row, rows in drawn:
-        layer = min(rows["layer"].unique(), key=lambda n: abs(n - LOW))
-        rows = rows[(rows["layer"] == layer) & rows["x_largest"].notna()]
-        flat, deep, counted, kinds = row
-        positions = Normalize(rows["position"].min(), rows["position"].max())
-        frequencies = LogNorm(1, max(2, rows["frequency"].max()))
-        hue: dict[str, Any] = {"palette": "cividis", "legend": False}
-        below: dict[str, Any] = {"location": "bottom"}
-        for axes, height in ((flat, "y"), (deep, "z")):
-            _dots(axes, rows, "_largest", height, hue="position", hue_norm=positions, **hue)
-            colour_bar(figure, axes, positions, "position in the window", **below)
-        _dots(counted, rows, "_largest", hue="frequency", hue_norm=frequencies, **hue)
-        colour_bar(figure, counted, frequencies, "occurrences of the type", **below)
-        _dots(kinds, rows, "_largest", hue="kind", hue_order=list(KINDS), palette=KINDS)
-        place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.3)}
-        sns.move_legend(kinds, **place, ncols=2, title=None, handletextpad=0, frameon=False)
-        for handle in kinds.get_legend().legend_handles:
-            handle.set_markersize(6)
-        names = ("by position", "third component", "by frequency", "by kind")
-        for axes, name in zip(row, names, strict=True):
-            heading(axes, name)
-        setup = _wrapped(str(rows["setup"].iloc[0]))
-        flat.set_ylabel(f"{setup}, layer {layer}\nsecond component", fontsize=8)
-        mark_status(kinds, rows)
+        setup, layer = rows[["setup", "layer"]].iloc[0]
+        rows = rows.assign(kind=rows["kind"].map(kinds.index))
+        scales: dict[str, Any] = {
+            "position": Normalize(*rows["position"].agg(["min", "max"])),
+            "frequency": LogNorm(1, max(2, rows["frequency"].max())),
+            "kind": Normalize(-0.5, len(kinds) - 0.5),
+        }
+        for axes, (column, norm) in zip(row, scales.items(), strict=True):
+            palette = ListedColormap(list(KINDS.values())) if column == "kind" else CIVIDIS
+            _dots(axes, rows, "_largest", palette(norm(rows[column])))
+            options = names if column == "kind" else {}
+            below: dict[str, Any] = {"location": "bottom", "shrink": 0.8} | options
+            colour_bar(figure, axes, norm, BARS[column], palette, **below)
+            heading(axes, f"{setup}\nlayer {layer}, by {column}")
+        mark_status(row[-1], rows)
+    axes_of = [f"{axis}_largest" for axis in "xyz"]
+    position, frequency = (
+        max(abs(shown[axis].corr(shown[column], "spearman")) for axis in axes_of)
+        for column in ("position", "frequency")
+    )
+    figure.suptitle(
+        f"Largest |ρ| of a component: {position:.2f} with position, {frequency:.2f} with frequency"
+    )
     about = (
-        "Tokens of the largest cluster on its own first three principal components; units of the "
-        "embedding. A Swiss roll that "
-        "is wound along the text shows as a band of colours from the first to the last position. "
+        f"n = {number_range(shown.groupby('setup').size())} tokens of the largest cluster on its "
+        "own first three principal components. A Swiss roll that is wound along the text shows as "
+        "a band of colours from the first to the last position. "
     )
     footnote(figure, about + sources(points))
     return figure
 
 
-def _dots(axes: Axes, rows: pd.DataFrame, suffix: str, height: str = "y", **hue: Any) -> None:
-    """Tokens on two principal components, columns `x` and `y` (or `z`) with a suffix."""
-    dots(axes, rows, f"x{suffix}", f"{height}{suffix}", "first component", **hue)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
+def _dots(axes: Any, rows: pd.DataFrame, suffix: str, colours: Any) -> None:
+    """Tokens on three principal components, columns `x`, `y` and `z` with a suffix."""
+    axes.scatter(*(rows[f"{axis}{suffix}"] for axis in "xyz"), c=colours, depthshade=False, **DOTS)
+    for i, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis), 1):
+        axis.set_ticklabels([])
+        axis.set_label_text(f"component {i}", fontsize=7)
+        axis.labelpad = -14
 
 
 def _wrapped(setup: str) -> str:
@@ -242,7 +260,8 @@ def _subwords(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _seeds(layers: pd.DataFrame) -> str:
-    return f"{repeats_per_setup(layers).capitalize()} of k-means and samples."
+    n = f"n = {number_range(layers['n_tokens'])} tokens. " if "n_tokens" in layers else ""
+    return f"{n}{repeats_per_setup(layers).capitalize()} of k-means and samples."
 
 
 @figure(
@@ -262,19 +281,29 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     for axes, (metric, title) in zip(grid, metrics.items(), strict=True):
         for setup, rows in layers.groupby("setup", sort=False):
             lid, style = f"lid_{metric}", of_models[rows["embedding"].iloc[0]]
-            curve(axes, rows, "layer", lid, f"{setup}, conventional", style)
+            curve(axes, rows, "layer", lid, f"{setup}, distances", style)
             dotted = style._replace(linestyle=":")
-            curve(axes, rows, "layer", f"{lid}_published", f"{setup}, as published", dotted)
+            curve(
+                axes,
+                rows,
+                "layer",
+                f"{lid}_published",
+                f"{setup}, squared distances (the paper's code)",
+                dotted,
+            )
         heading(axes, title, layers)
         label(axes, xlabel="layer", ylabel="")
     grid[0].set_ylabel("local intrinsic dimension")
     grid[0].set_ylim(0)
     legend(figure)
-    k = int(layers["lid_k"].max())
-    about = (
-        f"Mean over tokens, {k} exact neighbours. As published: with squares of distances, which "
-        "halves the estimate. "
+    ends = layers.sort_values("layer").groupby("layer")[["lid_euclidean", "lid_cosine"]].mean()
+    (euclidean, cosine), (last_euclidean, last_cosine) = ends.iloc[[0, -1]].to_numpy()
+    figure.suptitle(
+        f"From first to last layer: {euclidean:.0f} to {last_euclidean:.0f} by Euclidean distance, "
+        f"{cosine:.0f} to {last_cosine:.0f} by cosine"
     )
+    k = int(layers["lid_k"].max())
+    about = f"Mean over tokens, {k} exact neighbours. Squared distances halve the estimate. "
     footnote(figure, f"{about}{_seeds(layers)} {sources(layers)}")
     return figure
 
@@ -306,6 +335,12 @@ def dimension_per_type_count(repeated_types: pd.DataFrame) -> Figure:
         axes.set_xticks(range(len(names)), names)
         axes.set_ylim(0)
     legend(figure)
+    of_layers = contextual.groupby(["place", "setup", "layer"])["lid_cosine"].mean()
+    once, every = (of_layers[place].agg(["min", "max"]) for place in (0, len(names) - 1))
+    figure.suptitle(
+        f"Dimension {once['min']:.0f} to {once['max']:.0f} with {names[0]} token per type, "
+        f"{every['min']:.0f} to {every['max']:.0f} with {names[-1]}"
+    )
     about = "By cosines, conventional estimate, samples of equal size. Grey: static vectors. "
     footnote(figure, f"{about}{_seeds(measured)} {sources(measured)}")
     return figure

@@ -7,24 +7,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from replication.figures.draw import (
-    CLUSTERS,
+    DOTS,
     GREY,
     OF_CLUSTERS,
     Look,
     card,
     colour_bar,
     curve,
-    dots,
     footnote,
     forbid_verdict,
     grid,
     heading,
     label,
+    largest_in_colour,
     look,
     looks,
     mark_status,
@@ -147,7 +148,7 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     _compress(axes, table5["log10_isotropy"])
     mark_status(axes, table5)
     legend(figure)
-    lowest = table5.loc[table5["log10_isotropy"].idxmin()]
+    lowest = table5.nsmallest(1, "log10_isotropy").iloc[0]
     value = f"{lowest['log10_isotropy']:.3g}".replace("-", "−")
     figure.suptitle(f"Least isotropic: layer {lowest['layer']:.0f}, log₁₀ I(W) = {value}")
     about = (
@@ -206,15 +207,14 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
     for row, rows in drawn:
         counts = rows["frequency"]
         norm = LogNorm(max(1, counts.min()), max(2, counts.max()))
-        by_count: dict[str, Any] = {"palette": "cividis", "hue_norm": norm, "legend": False}
+        colours: dict[str, Any] = {"frequency": colormaps["cividis"](norm(counts))}
+        colours["cluster"] = largest_in_colour(rows["cluster"])
         for axes, (when, by) in zip(row, VIEWS, strict=True):
-            hue = by_count if by == "frequency" else CLUSTERS
-            xlabel = "first component"
-            dots(axes, rows, f"x_{when}", f"y_{when}", xlabel, hue=by, **hue)
+            axes.scatter(rows[f"x_{when}"], rows[f"y_{when}"], c=colours[by], **DOTS)
             axes.axhline(0, color="#777777", lw=0.6)
             axes.axvline(0, color="#777777", lw=0.6)
             heading(axes, f"{when}, by {by}")
-            axes.set_xlabel(xlabel if row is drawn[-1][0] else "")
+            axes.set_xlabel("first component" if row is drawn[-1][0] else "")
         of_words = rows["layer"].isna().iloc[0]
         text = "rank of the word" if of_words else "occurrences of the type"
         colour_bar(figure, list(row), norm, text, aspect=15, pad=0.01)
@@ -263,7 +263,7 @@ def convergence(convergence: pd.DataFrame) -> Figure:
     best = last[last["classifier"] == "mlp"].groupby("title", sort=False)["score"].mean()
     texts = (f"{title} {score:.0f}" for title, score in best.items())
     figure.suptitle("Score of the last epoch: " + ", ".join(texts))
-    forbid_verdict(figure, too_short=best.max() <= last["chance"].mean())
+    forbid_verdict(figure, too_short=bool(best.max() <= last["chance"].mean()))
     legend(figure)
     about = (
         f"MLP on the first {convergence['max_length'].max()} token vectors; "
@@ -298,7 +298,7 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame, finetuning: pd.DataFrame) -
     mean = last.groupby("method")["log10_isotropy"].mean()
     values = f"{mean.get('none'):.2g}, {mean.get('cluster'):.2g} with the method inside"
     figure.suptitle(f"Last layer: log₁₀ I(W) = {values}".replace("-", "−"))
-    forbid_verdict(figure, too_short=(finetuning["too_short"] != "").any())
+    forbid_verdict(figure, too_short=bool((finetuning["too_short"] != "").any()))
     legend(figure)
     about = (
         f"First tokens of the validation set after {number_range(cls_layers['updates'])} updates; "
@@ -321,8 +321,9 @@ def _ranges(
 ) -> None:
     """A line through the mean of all runs at each place, with the smallest and the largest."""
     place, value = (y, x) if options.get("orient") == "y" else (x, y)
-    grouped = runs.groupby(["setup", place], sort=False, as_index=False)[value]
-    rows = grouped.agg(**{value: "mean", "low": "min", "high": "max"})
+    grouped = runs.groupby(["setup", place], sort=False)[value]
+    ranges = {value: grouped.mean(), "low": grouped.min(), "high": grouped.max()}
+    rows = pd.DataFrame(ranges).reset_index()
     curve(axes, rows, x, y, name, style, ("low", "high"), **options)
 
 

@@ -249,7 +249,7 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
     legend(figure)
     if at_chance:
         figure.suptitle(f"At chance: {'; '.join(dict.fromkeys(at_chance))}")
-    forbid_verdict(figure, too_short=(runs["too_short"] != "").any())
+    forbid_verdict(figure, too_short=bool((runs["too_short"] != "").any()))
     about = (
         f"{_seeds(runs)}; performance on the whole validation set; IsoScore* of all its tokens in "
         f"all layers{_shrunk(runs)}. "
@@ -291,7 +291,7 @@ def average_performance(averages: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         if not tasks:
             axes.text(0.5, 0.4, "no task was learned", transform=axes.transAxes, ha="center")
             axes.set(xlabel="", xticks=[])
-    forbid_verdict(figure, too_short=(averages["too_short"] != "").any())
+    forbid_verdict(figure, too_short=bool((averages["too_short"] != "").any()))
     about = f"Marks: {_seeds(averages).lower()}; rings: seeds. "
     if left_out := distinct(averages, "not_learned"):
         about += f"Left out, since models without penalty did not learn them: {left_out}. "
