@@ -21,6 +21,8 @@ from replication.figures.names import legend
 from replication.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
 from replication.papers.declare import figure
 
+OWN_READING = "our reading of the text"
+"""Note of a number that nobody published: a paper states it in words."""
 ROW_HEIGHT = 0.33  # height of a row in inches
 AXIS_ROWS = 3  # rows that the axis and label of a panel take
 LABEL_CHARACTERS = {"published": 66, "scorecard": 78}  # width of the lines of a sentence
@@ -36,7 +38,8 @@ GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), s
 )
 def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
     """Published numbers beside ours, each with its 95 % interval."""
-    shown = verdicts.dropna(subset=["published", "obtained"])
+    published = verdicts[verdicts["source_note"] != OWN_READING].dropna(subset="published")
+    shown = published.dropna(subset="obtained")
     shown = shown.assign(
         scale=shown["column"].map(lambda c: scale_of(c).label), row=_row_names(shown)
     )
@@ -49,12 +52,13 @@ def published_against_obtained(verdicts: pd.DataFrame) -> Figure:
         panels[0].text(0.5, 0.5, "nothing to compare in this study", ha="center")
     for axes, rows in zip(panels, groups, strict=False):
         _published_panel(axes, rows)
+    figure.suptitle(f"{len(shown)} of {len(published)} comparisons with a number can be made")
     legend(figure)
     footnote(
         figure,
-        f"{len(shown)} verdicts with a published number; the table of verdicts says how far to "
-        f"trust each number and which are bounds. {len(verdicts) - len(shown)} more are "
-        "directions, or were not attempted. Bars: 95 % intervals; strokes below them: runs.",
+        "The table of verdicts says how far to trust each number and which are bounds. All other "
+        "published numbers are of models or data that this study does not have. Bars: 95 % "
+        "intervals; strokes below them: runs.",
     )
     return figure
 

@@ -60,9 +60,8 @@ def name_lines(axes: Axes, lines: Iterable[Line2D]) -> None:
     """
     axes.autoscale_view()
     # Joins that end at one place are in the order of the lines
-    for line in sorted(lines, key=lambda line: np.nanmean(np.asarray(line.get_ydata(), float))):
-        if str(line.get_label()).startswith("_"):  # it has none
-            continue
+    named = [line for line in lines if not str(line.get_label()).startswith("_")]
+    for line in sorted(named, key=lambda line: np.nanmean(np.asarray(line.get_ydata(), float))):
         x, y = (np.asarray(values, float) for values in line.get_data())
         end = np.flatnonzero(np.isfinite(x) & np.isfinite(y))[-1:]
         across = len(x) == 2 and line.get_transform() == axes.get_yaxis_transform(which="grid")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,12 +33,15 @@ from replication.figures.draw import (
     record,
     repeats,
     repeats_per_setup,
+    share_scale,
     whiskers,
 )
 from replication.figures.names import legend, name_lines
 from replication.figures.style import COLOURS
 from replication.papers.declare import figure
 
+PUBLISHED_RHO = -0.998
+"""Spearman's ρ of IsoScore and silhouette is below it in every setup of the paper."""
 METRICS = {"isoscore": "IsoScore", "silhouette": "Silhouette", "loss": "Loss (nats)"}
 
 
@@ -146,7 +150,7 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     """
     setups = list(trajectories.groupby("setup", sort=False))
     figure = Figure(figsize=(max(1.7 * len(setups), 3.0) + 0.8, 4.6))
-    grid = figure.subplots(len(METRICS), len(setups), sharex="col", squeeze=False)
+    grid = figure.subplots(len(METRICS), len(setups), sharex="col", sharey="row", squeeze=False)
     for column, (setup, rows) in zip(grid.T, setups, strict=True):
         heading(column[0], str(setup), rows)
         for axes, metric in zip(column, METRICS, strict=True):
@@ -157,6 +161,7 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
     sd = trajectories.groupby(["setup", "step"])[list(METRICS)].std(ddof=1).max()
     largest = ", ".join(f"{METRICS[m]} {sd[m]:.1g}" for m in METRICS if sd[m] > 0)
     seeds = repeats_per_setup(trajectories).capitalize() + (largest and f", at most {largest}")
+    figure.suptitle(_changes(setups))
     footnote(figure, f"{seeds}. {_notes(trajectories)}")
     return figure
 
@@ -181,6 +186,7 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
         ylabel="Silhouette (−1 to 1)",
     )
     # Most of the way is covered in the first updates: colours spread them out.
+    means = correlations[correlations["seed"] == "mean"].set_index("setup")
     colours = PowerNorm(0.4, vmin=0, vmax=trajectories["step"].max())
     for axes, rows in grid:
         labels = {"xlabel": axes.get_xlabel(), "ylabel": axes.get_ylabel()}
@@ -194,15 +200,22 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
         record(axes, rows, "isoscore", "silhouette", None, join=False)
         axes.set(**labels)  # seaborn labels axes that have no label
         axes.xaxis.set_major_locator(MaxNLocator(4))
-        per_seed = correlations[correlations["setup"] == rows["setup"].iloc[0]].set_index("seed")
-        heading(axes, f"{rows['setup'].iloc[0]}\n{_correlation_text(per_seed)}")
+        heading(
+            axes, f"{rows['setup'].iloc[0]}\n{_correlation_text(means.loc[rows['setup'].iloc[0]])}"
+        )
+    for axis in ("x", "y"):
+        share_scale([axes for axes, _ in grid], axis)
+    below, bound = (means["spearman_rho"] < PUBLISHED_RHO).sum(), f"−{-PUBLISHED_RHO}"
+    figure.suptitle(
+        f"Spearman's ρ is below {bound}, as published, in {below} of {len(means)} setups"
+    )
     colour_bar(figure, [axes for axes, _ in grid], colours, "update", shrink=0.85)
     notes = distinct(correlations.dropna(subset="published_pearson_r"), "published_source_note")
     correlated = (
-        " A point per seed and step; grey: their mean. Correlations over all updates: mean ± sd "
-        f"over seeds, step 0 included. * {notes}"
+        " A point per seed and step; grey: their mean. Pearson's r and Spearman's ρ over all "
+        f"updates, mean over seeds, step 0 included. {notes and f'The paper: {notes}.'}"
     )
-    footnote(figure, _notes(trajectories) + correlated.rstrip("* "))
+    footnote(figure, _notes(trajectories) + correlated)
     return figure
 
 
@@ -217,11 +230,17 @@ def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Fi
     IsoScore (K - 2)/(d - 1), which is 1 at K = d + 1. Right: the study's own classes before and
     after training, with the IsoScore of as many tight clusters.
     """
-    figure = Figure(figsize=(7.6, 3.2))
+    figure = Figure(figsize=(9.2, 3.2))
     left, right = figure.subplots(1, 2)
     _clusters_panel(left, simplices)
     _classes_panel(right, limits)
     widest = simplices[simplices["spread"] == simplices["spread"].max()]
+    tight = simplices[simplices["spread"] == 0].sort_values(["d", "n_clusters"])
+    few, many = (tight.groupby("d")["isoscore"].agg(end).mean() for end in ("first", "last"))
+    figure.suptitle(
+        f"{tight['n_clusters'].min()} tight clusters have IsoScore {few:.2f}, "
+        f"as many as dimensions {many:.2f}"
+    )
     silhouettes = f"{widest['silhouette'].min():.2f} to {widest['silhouette'].max():.2f}"
     footnote(
         figure,
@@ -267,7 +286,7 @@ def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
             axes.axhline(first["limit"], color=style.color, lw=1, ls="--")
     axes.set(xlabel="silhouette of the classes", ylabel="IsoScore")
     axes.margins(0.12)
-    axes.legend(fontsize=7, loc="best")
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False)
     heading(axes, "This study's classes in training", limits)
 
 
@@ -285,6 +304,7 @@ def glue_over_updates(trajectories: pd.DataFrame) -> Figure:
     """
     models = list(trajectories.groupby("model", sort=False))
     figure = Figure(figsize=(2.1 * len(models) + 1.8, 4.4))
+    figure.suptitle(_changes(trajectories.groupby(["dataset", "model"], sort=False)))
     grid = figure.subplots(2, len(models), sharex=True, sharey="row", squeeze=False)
     tasks = looks(sorted(set(trajectories["dataset"])))
     for column, (model, rows) in zip(grid.T, models, strict=True):
@@ -320,7 +340,6 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     mark_status(axes, sensitivity)
     styles = looks(sensitivity["setup"])
-    axes.axvline(0, color="#777777", lw=1)
     for i, (setup, rows) in enumerate(setups):
         rows = rows.assign(
             row=rows["variant"].map(variants.index) + 0.7 * ((i + 0.5) / len(setups) - 0.5),
@@ -336,12 +355,17 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
         axes.scatter([], [], 42, colour, label=str(setup))
         published = rows["published_pearson_r"].iloc[0]
         if not np.isnan(published):
-            text = f"published, {setup}: {published:.3f}".replace("-", "−")
+            number = f"{published:.3f}".replace("-", "−")
+            text = f"published, {setup}: {number}"
             axes.axvline(published, color=colour, lw=1, ls=":", label=text)
     open_mark: dict[str, Any] = {"color": "white", "edgecolors": "black", "lw": 1.5}
     axes.scatter([], [], 42, label="open: the trend does not hold", **open_mark)
     axes.set_yticks(range(len(variants)), variants)
-    axes.set(xlim=(-1.05, 1.05), xlabel="Pearson's r of IsoScore and silhouette")
+    axes.set(xlabel="Pearson's r of IsoScore and silhouette")
+    low, high = (
+        f"{end:.2f}".replace("-", "−") for end in sensitivity["pearson_r"].agg(["min", "max"])
+    )
+    figure.suptitle(f"r is {low} to {high} with one thing changed at a time")
     axes.invert_yaxis()
     legend(figure)
     seeds = repeats(int(sensitivity["n_seeds"].min()), "seed").capitalize()
@@ -410,6 +434,9 @@ def number_of_classes(controls: pd.DataFrame) -> Figure:
     label(left, xlabel="classes", ylabel="score")
     label(right, xlabel="classes", ylabel="Pearson's r of both")
     mark_status(right, controls)
+    means = sweep.groupby("n_classes")["pearson_r"].mean().iloc[[0, -1]]
+    texts = [f"{r:.2f} with {k} classes".replace("-", "−") for k, r in means.items()]
+    figure.suptitle(f"In noise r is {', '.join(texts)}")
     legend(figure)
     about = f"d = {sweep['d'].iloc[0]}, {sweep['n_items'].iloc[0]:,} items. "
     about += f"{repeats_per_setup(controls).capitalize()}. "
@@ -417,20 +444,25 @@ def number_of_classes(controls: pd.DataFrame) -> Figure:
     return figure
 
 
-def _correlation_text(per_seed: pd.DataFrame) -> str:
+def _changes(setups: Iterable[tuple[Any, pd.DataFrame]]) -> str:
+    """In how many setups IsoScore falls while silhouette rises, from the first to the last step."""
+    opposite = []
+    for _, rows in setups:
+        change = rows.groupby("step")[["isoscore", "silhouette"]].mean().iloc[[0, -1]].diff()
+        opposite.append(change["isoscore"].iloc[1] < 0 < change["silhouette"].iloc[1])
+    return f"IsoScore falls while silhouette rises in {sum(opposite)} of {len(opposite)} setups"
+
+
+def _correlation_text(mean: pd.Series) -> str:
     """Correlations of a setup over its updates, and the published one.
 
     Args:
-        per_seed: the setup's rows of the table of correlations by seed, with `mean` and `sd`.
+        mean: the setup's row of the table of correlations with the mean over seeds.
     """
-    mean, sd = per_seed.loc["mean"], per_seed.loc["sd"]
-    published = mean["published_pearson_r"]
-    text = f"Pearson r = {mean['pearson_r']:.3f}"
-    text += " (one seed)" if np.isnan(sd["pearson_r"]) else f" ± {sd['pearson_r']:.3f}"
-    text += f"\nSpearman ρ = {mean['spearman_rho']:.4f}"
-    if not np.isnan(published):
-        text += f"\npublished r = {published:.3f} *"
-    return text.replace("-", "−")
+    text = f"r {mean['pearson_r']:.3f}"
+    if not np.isnan(mean["published_pearson_r"]):
+        text += f" (paper {mean['published_pearson_r']:.3f})"
+    return f"{text}, ρ {mean['spearman_rho']:.3f}".replace("-", "−")
 
 
 def _notes(trajectories: pd.DataFrame) -> str:
