@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from matplotlib.ticker import MultipleLocator
 
 from isotropy.printable import without_remark
 from replication.claims.scales import CORRELATION, scale_of
-from replication.figures.draw import footnote, heading, whiskers
+from replication.figures.draw import footnote, whiskers
 from replication.figures.names import legend
-from replication.palette import GROUPS, NO_MODEL, SIGNS, STATUS, VERDICTS
+from replication.palette import STATUS
 from replication.papers.declare import figure
 
 OWN_READING = "our reading of the text"
 """Note of a number that nobody published: a paper states it in words."""
 ROW_HEIGHT = 0.33  # height of a row in inches
 AXIS_ROWS = 3  # rows that the axis and label of a panel take
-LABEL_CHARACTERS = {"published": 66, "scorecard": 78}  # width of the lines of a sentence
-GROUP_NAMES = dict(zip(VERDICTS, ("holds", "fails", "undecided", "no number"), strict=True))
-"""Group of verdicts -> its name in the legend."""
+LABEL_CHARACTERS = 66  # width of the lines of a sentence
 
 
 @figure(
@@ -68,9 +63,7 @@ def _row_names(verdicts: pd.DataFrame) -> pd.Series:
     statements = verdicts["statement"].map(without_remark)
     several = statements.duplicated(keep=False)
     names = statements.where(~several, statements + " (" + verdicts["setup"] + ")")
-    return names.map(
-        lambda name: textwrap.fill(name, LABEL_CHARACTERS["published"], break_on_hyphens=False)
-    )
+    return names.map(lambda name: textwrap.fill(name, LABEL_CHARACTERS, break_on_hyphens=False))
 
 
 def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
@@ -103,84 +96,3 @@ def _published_panel(axes: Axes, rows: pd.DataFrame) -> None:
         axes.set_xlim(0, max(1.1, 1.05 * values["obtained"].max()))
     elif scale.axis == "symlog":
         axes.set_xscale("symlog", linthresh=1)
-
-
-@figure(
-    "scorecard",
-    title="Which statements hold for which model",
-    tables=["scorecard"],
-    section="all",
-)
-def claims_by_model(scorecard: pd.DataFrame) -> Figure:
-    """Statements by model: the verdict as if the study had that model alone.
-
-    Args:
-        scorecard: verdicts by model (`replication.claims.scorecard`).
-    """
-    models = sorted(scorecard["model_title"].unique(), key=lambda title: title == NO_MODEL)
-    papers = list(scorecard.groupby("paper", sort=False))
-    heights = [rows["id"].nunique() for _, rows in papers] or [1]
-    width, height = 4.5 + 1.15 * max(len(models), 1), 1.2 + 0.32 * sum(heights) + 0.4 * len(heights)
-    figure = Figure(figsize=(width, height))
-    panels = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    if not papers:
-        panels[0].set_axis_off()
-        panels[0].text(0.5, 0.5, "no claim has a number in this study", ha="center")
-    for axes, (paper, rows) in zip(panels, papers, strict=False):
-        _verdict_cells(axes, str(paper), rows, models)
-        axes.tick_params(length=0, labeltop=axes is panels[0], labelbottom=False, labelsize=7)
-    marks = [
-        Patch(color=VERDICTS[g], label=f"{SIGNS[g]} {name}") for g, name in GROUP_NAMES.items()
-    ]
-    figure.legend(handles=marks, ncols=4, loc="outside upper left", frameon=False)
-    footnote(
-        figure,
-        "Each statement judged as if the study had that model alone; beside the word the number "
-        "that the verdict stands on, where it is one number. In bold: the paper's own "
-        "data, model and protocol; all others are stand-ins. An empty cell: no number for that "
-        "model.",
-    )
-    return figure
-
-
-def _verdict_cells(axes: Axes, paper: str, rows: pd.DataFrame, models: list[str]) -> None:
-    """One panel: a row per statement, a column per model, cells in the colour of their verdict."""
-    import seaborn as sns
-
-    group = rows["word"].map(GROUPS)
-    numbers = rows["obtained"].map(lambda v: "" if pd.isna(v) else f"  {v:.3g}".replace("-", "−"))
-    rows = rows.assign(
-        code=group.map(list(VERDICTS).index),
-        text=group.map(SIGNS) + (" " + rows["word"] + numbers if len(models) <= 4 else ""),
-        bold=rows["status"] == "original",
-    )
-    code, text, bold = (
-        rows.pivot(index="id", columns="model_title", values=column).reindex(
-            index=rows["id"].unique(), columns=models
-        )
-        for column in ("code", "text", "bold")
-    )
-    sns.heatmap(
-        code.astype(float),
-        vmin=-0.5,
-        vmax=len(VERDICTS) - 0.5,
-        cmap=ListedColormap(list(VERDICTS.values())),
-        annot=text.to_numpy(),  # cells without a number are not written
-        fmt="",
-        annot_kws={"fontsize": 7.5, "color": "white"},
-        linewidths=1,
-        cbar=False,
-        xticklabels=[textwrap.fill(model, 18) for model in models],
-        yticklabels=[
-            textwrap.fill(without_remark(statement), LABEL_CHARACTERS["scorecard"])
-            for statement in rows.drop_duplicates("id")["statement"]
-        ],
-        ax=axes,
-    )
-    # seaborn writes the cells that are not empty, row by row
-    for cell, is_bold in zip(axes.texts, bold.stack().dropna(), strict=True):
-        cell.set_fontweight("bold" if is_bold else "normal")
-    axes.set(xlabel="", ylabel="")
-    axes.tick_params(axis="y", rotation=0)
-    axes.grid(visible=False)
-    heading(axes, re.sub(r"(?=\d{4}$)", " ", paper).capitalize())

@@ -111,8 +111,7 @@ def site_inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
         case ["site", "glossary"]:
             return claims
         case ["site", "scorecard"]:
-            shown = [figure_file("claims/scorecard")]
-            return {**card, **claims, "figures": shown}
+            return {**card, **claims}
         case ["site", "claims" | "not-attempted"]:
             shown = [figure_file("claims/published")]
             graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}

@@ -22,8 +22,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
     Args:
         spec: the spec of the page.
-        inputs: `scorecard`: verdicts by model; `claims`: those of the study; `figures`: its
-            picture.
+        inputs: `scorecard`: verdicts by model; `claims`: those of the study.
         folder: where the page lies.
     """
     table = pd.read_parquet(inputs("scorecard")[0])
@@ -39,7 +38,6 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
             for paper in spec.papers
             if (rows := _rows(table[table["paper"] == paper.key], models, addresses))
         ],
-        "picture": Path("..", *inputs("figures")[0].parts[1:]).as_posix(),
     }
 
 

@@ -9,12 +9,9 @@ import numpy as np
 import pandas as pd
 
 from replication.claims.evaluate import evaluate
-from replication.claims.figures import claims_by_model
 from replication.claims.read import read_claims
 from replication.claims.scorecard import COLUMN_TYPES, models_by_case, scorecard
 from replication.claims.spec import WITHOUT_MODEL
-from replication.figures.draw import note
-from replication.figures.style import save, use_style
 from replication.papers.protocol import Publication
 from replication.papers.registry import paper, papers
 from replication.plan.page_spec import PageSpec
@@ -91,17 +88,15 @@ def test_scorecard_of_an_empty_study() -> None:
     result = scorecard(CLAIMS, {}, defaultdict(str), "left out", COLUMNS, TITLES)
     assert len(result) == 0
     assert list(result.columns) == list(COLUMN_TYPES)
-    claims_by_model(result)
 
 
-def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
-    """Each model has a column, markup in names is escaped, and the figure is drawn."""
+def test_page_of_the_scorecard(tmp_path: Path) -> None:
+    """Each model has a column, and markup in names is escaped."""
     table = card(falls=-0.9, rises=0.9)
     table["model_title"] = table["model_title"].replace({"rises": "<script>alert(1)</script>"})
     files = {name: tmp_path / f"{name}.parquet" for name in ("scorecard", "claims")}
     table.to_parquet(files["scorecard"])
     verdicts(falls=-0.9, rises=0.9).to_parquet(files["claims"])
-    files["figures"] = Path("results/figures/claims/scorecard.png")
     entries = [
         Publication(key=p.key, title=p.title, reference="r", name=p.name, says="s")
         for p in papers()
@@ -115,10 +110,4 @@ def test_page_and_figure_of_the_scorecard(tmp_path: Path) -> None:
     assert html.count('<th scope="col">') == 4
     assert html.count('href="claims.html#') == table["id"].nunique() + len(table)  # and cells
     assert 'href="claims.html#mickus2024-pearson-polarity-rises"' in html  # its only case
-    assert "figures/claims/scorecard.svg" in html
     assert paper("mickus2024").title in html
-    use_style()
-    figure = claims_by_model(table)
-    assert "as if the study had that model alone" in note(figure)
-    save(figure, tmp_path / "x.png", "record:0")
-    assert (tmp_path / "x.png").stat().st_size > 5000
