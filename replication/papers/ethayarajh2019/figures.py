@@ -85,7 +85,7 @@ def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
         curve(axes, shares, "depth", "value", name, style)
     axes.set_ylim(min(0, axes.get_ylim()[0]))
     legend(figure)
-    footnote(figure, f"{rows['setup'].iloc[0]}. {sources(rows)}")
+    footnote(figure, f"{rows['setup'].iloc[0]}. {_items(rows, BASELINE)}{sources(rows)}")
     return figure
 
 
@@ -255,7 +255,7 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
         mark_status(row[1], rows)
     legend(figure)
     about = "Contribution of single dimensions to the mean cosine over all pairs of words, exact. "
-    footnote(figure, about + sources(measures))
+    footnote(figure, about + _items(measures, BASELINE) + sources(measures))
     return figure
 
 
@@ -307,7 +307,8 @@ def _variants(axes: Axes, rows: pd.DataFrame, quantity: str, name: str = VARIANT
 def _items(measures: pd.DataFrame, quantity: str) -> str:
     """Number of words or sentences that a quantity is a mean over, in words."""
     n = number_range(_rows(_main(measures), quantity)["n_items"].dropna())
-    return f"n = {n} {'sentences' if quantity.startswith('intra') else 'words'}. "
+    of_words = quantity.startswith(("self_similarity", "mev"))
+    return f"n = {n} {'words' if of_words else 'sentences'}. "
 
 
 def _finished(

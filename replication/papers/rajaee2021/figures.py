@@ -75,7 +75,12 @@ def similarity_card(slides: pd.DataFrame) -> Figure:
         curve(axes, selected, column, "row", None, style, between, orient="y")
     axes.set_yticks(range(len(rows)), rows["title"])
     axes.invert_yaxis()
-    footnote(figure, f"{rows['setup'].iloc[0]}. {sources(rows)}")
+    n = (
+        f"{rows['n_tokens'].iloc[0]:,} vectors"
+        if scored.empty
+        else f"{rows['n_pairs'].iloc[0]:,} pairs"
+    )
+    footnote(figure, f"{rows['setup'].iloc[0]}. n = {n}. {sources(rows)}")
     return figure
 
 
