@@ -53,8 +53,10 @@ STATUS = {
     "diagram": "#555555",
 }
 """Badge colours for provenance status; reserved for it."""
+OURS = "#5B4A8A"
+"""Badge colour of what is ours and not a paper's: a bound, a control."""
 
-VERDICTS = {"holds": "#00664B", "fails": "#99245E", "undecided": "#6B5A00", "none": "#666666"}
+VERDICTS = {"holds": "#00664B", "fails": "#99245E", "open": "#6B5A00", "none": "#666666"}
 """Colours of the groups of verdicts."""
 
 GROUPS = {
@@ -63,14 +65,22 @@ GROUPS = {
     "deviates": "fails",
     "contradicted": "fails",
     "inconsistent": "fails",
-    "undecided": "undecided",
+    "undecided": "open",
     "not computable": "none",
     "not attempted": "none",
 }
-"""Word of a verdict -> its group."""
+"""Word of a verdict in the table of verdicts -> its group."""
 
-SIGNS = {"holds": "✓", "fails": "✗", "undecided": "?", "none": "–"}
+SIGNS = {"holds": "✓", "fails": "✗", "open": "?", "none": "–"}
 """Signs of the groups, for readers who cannot distinguish the colours."""
+
+WORDS = {
+    "holds": ("holds", "hold"),
+    "fails": ("fails", "fail"),
+    "open": ("open", "open"),
+    "none": ("not tested", "not tested"),
+}
+"""Word that readers see for one statement of a group, and for several."""
 
 NO_MODEL = "no model"
 """Heading of claims about theorems and simulated data."""

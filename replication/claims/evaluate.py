@@ -21,6 +21,7 @@ from scipy import stats
 from replication.claims import estimate as estimates
 from replication.claims.estimate import Estimate, deviation
 from replication.claims.judge import MIN_RUNS_WITHOUT_FAILURE, Verdict, count_outliers, edges
+from replication.claims.scales import name_of
 from replication.claims.spec import ALPHA, Beyond, Claim, Equals, Quantity, Statement
 from replication.claims.statements import Case, judge_cases, judge_statement
 from replication.tables.bootstrap import RESAMPLES
@@ -61,8 +62,10 @@ SCHEMA = {
     "n_stand_ins_holding": "Int64",
     "n_stand_ins_failing": "Int64",
     "status": "str",
+    "quantity": "str",
     "side": "str",
     "bound": "float64",
+    "bound_by": "str",
     "tolerance": "float64",
     "published": "float64",
     "obtained": "float64",
@@ -93,15 +96,17 @@ SCHEMA = {
   without a number).
 - `amount`: obtained minus published value, or minus the bound.
 - `reason`: why it is undecided or has no number, or how many of the counted cases have that
-  verdict only by themselves; `missing_case`: the case that the study does not have, if that is the
-  reason.
+  verdict without correction for multiple tests alone; `missing_case`: the case that the study does
+  not have, if that is the reason.
 - `n_judged`: number of cases or values of a verdict on several; the claim holds in `n_holding` of
   them and fails in `n_failing`; `n_missing`: number of cases without a number.
 - `failure_bound`: of what must hold in every run and did, the largest share of runs that may fail
   (95 % confidence).
 - `stand_in_word`: verdict on the stand-ins among the cases of a statement (overall rows), with
   their number and in how many it holds and fails; empty without stand-ins.
+- `quantity`: what the number is, in words; empty where the cases of a statement differ.
 - `side`: `above` or `below` a `bound`, or `within` the `tolerance` of `published`.
+- `bound_by`: who states the bound or tolerance, `paper` or `ours`; empty where it is 0.
 - `low`, `high`: 95 % interval over the `unit`s, or over seeds and items, by `interval_method`.
 - `runs`: the value of each run, in rising order, separated by spaces; `n_outliers`: how many of
   them are apart from the others (`replication.claims.judge.count_outliers`).
@@ -269,7 +274,8 @@ def _case_rows(claim: Claim, our_tables: Tables) -> Iterator[Row]:
     if quantity is None:
         yield Row(row | _no_number_columns("not attempted", str(claim.because)))
         return
-    row |= {"table": quantity.table, "column": _describe_column(quantity)}
+    column = _describe_column(quantity)
+    row |= {"table": quantity.table, "column": column, "quantity": quantity.name or name_of(column)}
     selected = _select_rows(quantity, our_tables)
     if isinstance(selected, dict):
         if not claim.extension:
@@ -303,8 +309,9 @@ def _select_rows(quantity: Quantity, our_tables: Tables) -> pd.DataFrame | dict[
         table = table[~table["seed"].isin(SUMMARY_ROWS)]
     if len(table):
         return table
-    # An empty value names nothing: static vectors have no data set
-    description = ", ".join(f"{c} {v}" for c, v in quantity.where.items() if v != "")
+    # An empty value names nothing: static vectors have no data set; nor does a flag
+    names = {c: v for c, v in quantity.where.items() if v != "" and not isinstance(v, bool)}
+    description = ", ".join(f"{c} {v}" for c, v in names.items())
     columns = _no_number_columns("not attempted", NO_NUMBER_FOR)
     return columns | {"missing_case": description or "such a case"}
 
@@ -577,23 +584,24 @@ def _describe_column(quantity: Quantity) -> str:
 
 def _test_columns(claim: Claim) -> dict[str, Any]:
     """Return the columns of a test: a side of a bound, or a tolerance about the published value."""
+    columns = {"side": "", "bound": math.nan, "bound_by": "", "tolerance": math.nan}
     if claim.test is None:
-        return {"side": "", "bound": math.nan, "tolerance": math.nan}
+        return columns
     if isinstance(claim.test, Equals):
         assert claim.published is not None
         around = claim.test.around(claim.published.value)
-        return {"side": "within", "bound": math.nan, "tolerance": around}
-    return {"side": claim.test.kind, "bound": claim.test.bound, "tolerance": math.nan}
+        by = "ours" if around else ""
+        return columns | {"side": "within", "bound_by": by, "tolerance": around}
+    by = "paper" if claim.test.published else "ours" if claim.test.bound else ""
+    return columns | {"side": claim.test.kind, "bound": claim.test.bound, "bound_by": by}
 
 
 def _common_test_columns(rows: list[Row]) -> dict[str, Any]:
-    """Return the test columns of a statement if all its claims have the same test; else nothing."""
-    tests = [
-        {name: row.values[name] for name in ("side", "bound", "tolerance", "published")}
-        for row in rows
-    ]
-    if len({str(test) for test in tests}) > 1:
-        return {}
-    return (
-        {} if tests[0]["side"] == "within" else {name: tests[0][name] for name in ("side", "bound")}
-    )
+    """Return the columns of the quantity and the test of a statement that all its claims share."""
+    quantities = {row.values.get("quantity", "") for row in rows}
+    columns: dict[str, Any] = {"quantity": quantities.pop()} if len(quantities) == 1 else {}
+    names = ("side", "bound", "bound_by", "tolerance", "published")
+    tests = [{name: row.values[name] for name in names} for row in rows]
+    if len({str(test) for test in tests}) == 1 and tests[0]["side"] != "within":
+        columns |= {name: tests[0][name] for name in ("side", "bound", "bound_by")}
+    return columns

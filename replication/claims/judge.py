@@ -95,7 +95,7 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
         reason = f"the interval includes {_edge_name(claim)}"
         if excluded:
             alone = "holds" if _judge_point(claim, estimate).word == "reproduced" else "fails"
-            reason = f"{alone} by itself; adjusted for the number of cases, {reason}"
+            reason = f"{alone}, but not after correction for multiple tests"
         return Verdict("undecided", reason=reason)
     if claim.unit == "seeds" and (n_outliers := count_outliers(estimate.values)):
         sides = [tuple(value > edge for edge in edges(claim)) for value in estimate.values]
@@ -168,8 +168,7 @@ def _judge_every(test: Beyond, estimate: Estimate, stochastic: bool) -> Verdict:
         bound = float(1 - ALPHA ** (1 / n))
         if n >= MIN_RUNS_WITHOUT_FAILURE:
             return Verdict("reproduced", failure_bound=bound)
-        reason = f"{n} {'run' if n == 1 else 'runs'} without a failure: {bound:.0%} may fail"
-        return Verdict("undecided", reason=reason, failure_bound=bound)
+        return Verdict("undecided", failure_bound=bound)
     worst = float(estimate.values[distances.argmin()])
     failed = _wrong_side_verdict(test, worst)
     return failed._replace(n_judged=n, n_holding=n - n_failing, n_failing=n_failing)

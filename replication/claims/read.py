@@ -1,6 +1,7 @@
 """Read the claims of a paper.
 
-`claims.yaml` in its folder has one entry per claim, or one template for claims that differ in a
+`claims.yaml` in its folder lists its main statements (`main`) and all its `claims`: one entry per
+claim, or one template for claims that differ in a
 few words: an entry with the key `each`, a list of items, or a mapping of names to lists of values,
 where every combination of values is an item. It expands to one entry per item, in which the item's
 values replace the names in braces. A published number is given in the entry, or looked up in the
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from importlib import import_module
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,6 +24,7 @@ from isotropy.errors import IsotropyError, format_value, suggest
 from replication.claims.spec import Claim, Statement
 from replication.figures.spec import FigureSpec
 from replication.papers.declare import declared
+from replication.papers.protocol import MainStatement
 from replication.papers.registry import Paper
 from replication.spec import first_mistake
 from replication.tables.spec import PublishedNumber
@@ -45,7 +49,7 @@ def read_claims(paper: Paper) -> list[Claim]:
     numbers = paper.published()
     claims = [
         _claim(entry, values, paper, numbers)
-        for template in read_yaml(path) or []
+        for template in _content(path).get("claims", [])
         for values, entry in expand_template(template)
     ]
     ids = [claim.id for claim in claims]
@@ -59,6 +63,18 @@ def read_claims(paper: Paper) -> list[Claim]:
                 f"{path}: {claim.id}: statement {statement.id} is declared in two different ways"
             )
     return claims
+
+
+def read_main(paper: Paper) -> list[MainStatement]:
+    """Read the main statements of a paper, in its own order of importance."""
+    path = paper.folder / "claims.yaml"
+    return [MainStatement.model_validate(entry) for entry in _content(path).get("main", [])]
+
+
+@cache
+def _content(path: Path) -> dict[str, Any]:
+    """Read a file of claims; cached, since pages need the main statements and verdicts the rest."""
+    return read_yaml(path) or {}
 
 
 def _claim(

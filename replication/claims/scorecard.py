@@ -9,21 +9,21 @@ import pandas as pd
 
 from replication.claims.evaluate import SCHEMA, evaluate
 from replication.claims.spec import WITHOUT_MODEL, Claim
-from replication.palette import NO_MODEL
+from replication.palette import GROUPS, NO_MODEL
 
 COLUMNS = (
     *("paper", "id", "locator", "statement", "model", "model_title", "word", "judged", "amount"),
     *("reason", "missing_case"),
     *("n_judged", "n_holding", "n_failing", "n_missing", "failure_bound", "status", "ours"),
     *("stand_in_word", "n_stand_ins", "n_stand_ins_holding", "n_stand_ins_failing"),
-    *("side", "bound", "tolerance", "published", "obtained", "low", "high"),
+    *("quantity", "side", "bound", "bound_by", "tolerance", "published", "obtained", "low", "high"),
     *("unit", "n_units", "n_outliers", "source_note", "table", "column", "record", "cases"),
 )
 COLUMN_TYPES = {name: SCHEMA.get(name, "str") for name in COLUMNS}
 """Columns of the scorecard, with their types: those of the table of verdicts, and
 
 - `model`, `model_title`: id and title of the model.
-- `cases`: the attempted cases of the statement with that model, as JSON: `[[id, setup], …]`, which
+- `cases`: the tested cases of the statement with that model, as JSON: `[[id, setup], …]`, which
   are columns of the table of verdicts."""
 
 
@@ -36,7 +36,7 @@ def scorecard(
     titles: Mapping[str, str],
 ) -> pd.DataFrame:
     """Judge statements by model: a row for each statement and each model for which the study
-    has a number, or a reason why it is not computable; columns as in COLUMNS.
+    has a number; columns as in COLUMNS.
 
     Args:
         claims: the claims of all papers.
@@ -56,7 +56,7 @@ def scorecard(
             rows = evaluate(
                 paper_claims, _model_tables(paper_tables, column, model), records, missing
             )
-            rows = rows[rows["word"] != "not attempted"]
+            rows = rows[rows["word"].map(GROUPS) != "none"]
             cases = _cases(rows)
             rows = rows[rows["overall"]]
             parts.append(

@@ -35,6 +35,8 @@ class Quantity(Strict):
     """One value per seed. One row with a column of the standard deviation (`_sd`)
     and one of `n_seeds` is a mean over seeds; one with `_low`, `_high` and `n_items` has an
     interval over items."""
+    name: str = ""
+    """What the number is, in words; empty: the name of its column (`replication.claims.scales`)."""
     minus: str | None = None
     """A column to subtract. Its runs are independent of those of `column`, even where seeds are
     equal."""
@@ -107,6 +109,8 @@ class Beyond(Strict):
     every: bool = False
     """Whether it must hold for every value: one value on the wrong side contradicts, and no
     interval is needed."""
+    published: bool = False
+    """Whether the paper states the bound; one that is not 0 is ours otherwise."""
 
 
 class Published(Strict):

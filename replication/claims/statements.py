@@ -135,7 +135,7 @@ def _judge_all(cases: Sequence[Case]) -> StatementVerdict:
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     word = "reproduced" if len(holding) == len(cases) else "undecided"
     n_alone = sum(not _agrees(case.verdict) for case in holding)
-    return StatementVerdict(counts.verdict(word)._replace(reason=_only_alone(n_alone, "hold")), p)
+    return StatementVerdict(counts.verdict(word)._replace(reason=_only_alone(n_alone)), p)
 
 
 def _judge_any(cases: Sequence[Case]) -> StatementVerdict:
@@ -151,20 +151,18 @@ def _judge_any(cases: Sequence[Case]) -> StatementVerdict:
     p = _largest(p_value(case.claim, case.estimate) for case in cases)
     if len(failed) < len(cases):
         n_alone = len(failed) - sum(_disagrees(case.verdict) for case in cases)
-        undecided = counts.verdict("undecided")._replace(reason=_only_alone(n_alone, "fail"))
+        undecided = counts.verdict("undecided")._replace(reason=_only_alone(n_alone))
         return StatementVerdict(undecided, p)
     contradicted = any(verdict.word == "contradicted" for verdict in failed)
     word = "contradicted" if contradicted else "deviates"
     return StatementVerdict(counts.verdict(word), p)
 
 
-def _only_alone(n: int, verb: str) -> str:
-    """Say how many cases hold, or fail, by themselves but not adjusted for their number; empty for
-    none. The counts of a statement include them.
+def _only_alone(n: int) -> str:
+    """Say how many of the cases that hold, or fail, do so without adjustment alone; empty for none.
+    The counts of a statement include them.
     """
-    if n == 0:
-        return ""
-    return f"1 case {verb}s only by itself" if n == 1 else f"{n} cases {verb} only by themselves"
+    return f"{n} of them not after correction for multiple tests" if n else ""
 
 
 def _judge_unadjusted(cases: Sequence[Case]) -> list[Verdict]:

@@ -8,44 +8,32 @@ from typing import Any
 
 import pandas as pd
 
+from replication.palette import GROUPS, WORDS
 from replication.tables.write import format_cell
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return a verdict in words: `deviates by -0.031`, `not attempted because …`.
+    """Return a verdict in words: `fails: 3 of 4 hold, 1 fails`.
 
     Args:
         row: a row of the table of verdicts (`replication.claims.evaluate.SCHEMA`).
     """
-    details = explanation(row)
-    if row["word"] in ("not attempted", "not computable"):
-        return f"{row['word']} because {details}"
-    if row["word"] == "deviates":
-        return f"{row['word']} {details}"
-    return f"{row['word']} ({details})" if details else str(row["word"])
+    return ": ".join(filter(None, [WORDS[GROUPS[row["word"]]][0], explanation(row)]))
 
 
 def explanation(row: Mapping[str, Any]) -> str:
-    """Return the details of a verdict: by how much, in how many cases, or why."""
-    judged = row["judged"]
-    by = "" if pd.isna(row["amount"]) else f"by {row['amount']:+.3g}"
-    # `sentence` starts with the word itself; on a stand-in nothing is contradicted
-    if judged == row["word"]:
-        judged_and_amount = by
-    else:
-        judged_and_amount = f"{'opposite' if judged == 'contradicted' else judged} {by}".strip()
-    is_shown = judged in ("deviates", "contradicted")
+    """Return the details of a verdict: in how many cases, or why."""
     reason = " ".join(filter(None, [row["reason"], row["missing_case"]]))
-    parts = [judged_and_amount if is_shown else "", reason, _counts(row)]
-    parts += [_share_that_may_fail(row), _outlying_runs(row), _on_stand_ins(row)]
+    parts = [_counts(row), reason, _failure_rate(row), _outlying_runs(row), _on_stand_ins(row)]
     return "; ".join(filter(None, parts))
 
 
-def _share_that_may_fail(row: Mapping[str, Any]) -> str:
-    """Return how many runs may fail where none did; empty if that is not asked or is the reason."""
-    if pd.isna(row["failure_bound"]) or row["reason"]:
+def _failure_rate(row: Mapping[str, Any]) -> str:
+    """Return how many runs may fail where none did; empty if that is not asked."""
+    if pd.isna(row["failure_bound"]):
         return ""
-    return f"at most {row['failure_bound']:.0%} of runs fail"
+    runs = f"all {row['n_units']} runs agree" if row["n_units"] > 1 else "one run"
+    return f"{runs}; a failure rate up to {100 * row['failure_bound']:.0f} % cannot be excluded"
 
 
 def _outlying_runs(row: Mapping[str, Any]) -> str:
@@ -60,12 +48,13 @@ def _on_stand_ins(row: Mapping[str, Any]) -> str:
     if row["status"] != "original" or row["stand_in_word"] == "":
         return ""
     n, holding, failing = (int(row[f"n_stand_ins{part}"]) for part in ("", "_holding", "_failing"))
-    return f"on stand-ins {row['stand_in_word']}, {_hold_and_fail(n, holding, failing, 'cases')}"
+    word = WORDS[GROUPS[row["stand_in_word"]]][0]
+    return f"on stand-ins {word}, {_hold_and_fail(n, holding, failing)}"
 
 
-def _hold_and_fail(n: int, holding: int, failing: int, noun: str) -> str:
+def _hold_and_fail(n: int, holding: int, failing: int) -> str:
     fail = "" if not failing else ", 1 fails" if failing == 1 else f", {failing} fail"
-    return f"{holding} of {n} {noun} hold{fail}"
+    return f"{holding} of {n} hold{fail}"
 
 
 def _counts(row: Mapping[str, Any]) -> str:
@@ -73,18 +62,23 @@ def _counts(row: Mapping[str, Any]) -> str:
     holding, failing, missing = (row[f"n_{name}"] for name in ("holding", "failing", "missing"))
     if pd.isna(holding):
         return ""
-    n, noun = int(row["n_judged"]), "cases" if row["unit"] == "cases" else "values"
-    text = _hold_and_fail(n, int(holding), 0 if pd.isna(failing) else int(failing), noun)
-    return text if pd.isna(missing) or missing == 0 else f"{text}, {int(missing)} without a number"
+    text = _hold_and_fail(
+        int(row["n_judged"]), int(holding), 0 if pd.isna(failing) else int(failing)
+    )
+    return text if pd.isna(missing) or missing == 0 else f"{text}, {int(missing)} not tested"
 
 
 def expectation(row: Mapping[str, Any]) -> str:
-    """Return what a claim's test requires: `> 0.5`, `-0.808 ± 0.01`; empty without a test."""
+    """Return what a claim's test requires, and whose bound it is: `> 0.5 (our bound)`, `< 0`,
+    `-0.808 ± 0.01 (our tolerance)`; empty without a test.
+    """
     if row["side"] == "":
         return ""
+    by = {"ours": "our", "paper": "the paper's"}.get(row["bound_by"])
     if row["side"] != "within":
-        return f"{'>' if row['side'] == 'above' else '<'} {row['bound']:g}"
-    tolerance = f" ± {row['tolerance']:.3g}" if row["tolerance"] else ""
+        text = f"{'>' if row['side'] == 'above' else '<'} {row['bound']:g}"
+        return f"{text} ({by} bound)" if by else text
+    tolerance = f" ± {row['tolerance']:.3g} ({by} tolerance)" if by else ""
     return f"{row['published']:.12g}{tolerance}"
 
 
@@ -101,12 +95,13 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
     ]
     return pd.DataFrame(
         {
-            "claim": verdicts["statement"].where(verdicts["overall"], "– " + verdicts["id"]),
+            "statement": verdicts["statement"].where(verdicts["overall"], "– " + verdicts["id"]),
             "where": verdicts["paper"] + ", " + verdicts["locator"],
             "setup": verdicts["setup"],
             "verdict": [sentence(row) for row in rows],
             "data and protocol": verdicts["status"],
-            "expected": [expectation(row) for row in rows],
+            "quantity": verdicts["quantity"],
+            "what we test": [expectation(row) for row in rows],
             "obtained [95 % interval]": obtained,
             "units": [
                 "" if pd.isna(n) else f"{n} {unit}"

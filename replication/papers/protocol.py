@@ -153,6 +153,17 @@ class PublishedTraining:
         return f"{problem}: {updates:,} updates, the authors have {theirs:,}; {rates}"
 
 
+class MainStatement(Strict):
+    """A main statement of a paper."""
+
+    id: str
+    """Id of the statement among the paper's claims."""
+    says: str
+    """The statement in words that a reader of the abstract recognizes."""
+    notes: dict[str, str] = {}
+    """Why it fails, by the name of a stand-in that fails; `all`: whichever fails."""
+
+
 class Publication(Spec):
     """A paper as pages describe it."""
 
@@ -165,12 +176,8 @@ class Publication(Spec):
     link: str = ""
     """Address of the paper; with a DOI where it has one."""
     bibtex: str = ""
-    main: str = ""
-    """Id of the statement that the overview shows first."""
-    measure: str = "the number"
-    """What the numbers of `main` are, in words."""
-    cases: str = "cases"
-    """What `main` was tested in, in words."""
+    main: list[MainStatement] = []
+    """Its main statements, in its own order of importance."""
     says: str
     """The paper's main result, in one sentence."""
     lead: str | None = None
@@ -242,7 +249,7 @@ def _with_titles(line: Line, stand_ins: Mapping[str, str]) -> Line:
     for name in sorted(stand_ins, key=len, reverse=True):
         text = re.sub(
             rf"(?<![\w-]){re.escape(name)}(?![\w-])",
-            lambda match: f"{match[0]} (here: {stand_ins[match[0]]})",
+            lambda match: f"{match[0]} (used instead: {stand_ins[match[0]]})",
             text,
         )
     if text == line.study:

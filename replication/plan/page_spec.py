@@ -28,8 +28,8 @@ class PageSpec(Spec):
     """All papers, for the navigation."""
     paper: str | None = None
     """The paper that the page is about."""
-    attempted: bool = True
-    """For pages of claims: whether they show attempted claims, or the others."""
+    tested: bool = True
+    """For pages of statements: whether they show those that the study tests, or the others."""
     figures: list[FigureSpec] = []
     tables: list[TableSpec] = []
     decisions: str = ""

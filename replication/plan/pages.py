@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from isotropy.files import RESULTS
+from replication.claims.read import read_main
 from replication.figures.spec import FigureSpec
 from replication.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
 from replication.papers.protocol import Line, Publication, protocol_lines
@@ -28,7 +29,7 @@ Tables = Mapping[str, TableSpec]
 
 INDEX = "index"
 RUN = "site/run"
-SHARED_PAGES = ("claims", "not-attempted", "scorecard", "sources", "provenance", "glossary")
+SHARED_PAGES = ("claims", "not-tested", "scorecard", "sources", "provenance", "glossary")
 """Pages besides the overview and one for each paper."""
 FROM_DOCS = ("## What did we decide", "## Where do we deviate")
 """Sections of a paper's docs page that its page shows."""
@@ -58,8 +59,8 @@ def site_spec(plan: Plan, path: list[str]) -> Spec | None:
             return PageSpec(kind="provenance", study=study, papers=entries, locked=locked)
         case ["site", "claims" | "scorecard" | "sources" as kind]:
             return PageSpec(kind=kind, study=study, papers=entries)
-        case ["site", "not-attempted"]:
-            return PageSpec(kind="claims", study=study, papers=entries, attempted=False)
+        case ["site", "not-tested"]:
+            return PageSpec(kind="claims", study=study, papers=entries, tested=False)
         case ["site", "glossary"]:
             words = _glossary(plan.project / "docs" / "glossary.md")
             return PageSpec(kind="glossary", study=study, papers=entries, glossary=words)
@@ -96,10 +97,8 @@ def site_inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
     lineage = {"lineage": [f"{RESULTS}/{RUN}.lineage.json"]}
     match path:
         case ["index"]:
-            leads = [entry.lead for paper in papers() if (entry := _entry(paper, figures)).lead]
             others = {"pages": [f"{RESULTS}/site/{name}.html" for name in pages()]}
-            leads_files = [figure_file(f) for f in leads if f]
-            return {**claims, **run, **lineage, "figures": leads_files, **others}
+            return {**claims, **run, **lineage, **others}
         case ["site", "run"]:
             results = [*map(table_file, OF_ALL), *map(figure_file, figures)]
             results += map(table_file, tables)
@@ -112,10 +111,9 @@ def site_inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
             return claims
         case ["site", "scorecard"]:
             return {**card, **claims}
-        case ["site", "claims" | "not-attempted"]:
-            shown = [figure_file("claims/published")]
+        case ["site", "claims" | "not-tested"]:
             graph = {"graph": [f"{RESULTS}/{RUN}.graph.js"]}
-            return {**claims, **card, **lineage, **graph, "figures": shown}
+            return {**claims, **card, **lineage, **graph}
         case ["site", key] if key in KEYS:
             return {
                 **claims,
@@ -138,7 +136,7 @@ def _entry(paper: Paper, figures: Figures) -> Publication:
     drawn = _select(paper.key, figures)
     lead = paper.lead if paper.lead in drawn else next(iter(drawn), None)
     caption = drawn[lead].caption if lead else ""
-    return Publication.collect(paper, lead=lead, lead_caption=caption)
+    return Publication.collect(paper, lead=lead, lead_caption=caption, main=read_main(paper))
 
 
 def _protocol(plan: Plan, key: str) -> list[Line]:

@@ -112,7 +112,7 @@
     if (target === null || !target.matches(CLAIMS)) {
       // It may be one that was not attempted; from there nothing leads back.
       const known = sections.some(({ paper }) => fragment.startsWith(`${paper}-`));
-      if (target === null && known && page === "not-attempted.html") {
+      if (target === null && known && page === "not-tested.html") {
         location.replace(`${page}#${fragment}`);
         return;
       }

@@ -1,4 +1,4 @@
-"""The pages of claims, to search and filter: one of attempted claims, one of the others. The
+"""The pages of statements, to search and filter: one of those tested, one of the others. The
 lineage of a claim can be unfolded down to digests.
 """
 
@@ -16,7 +16,7 @@ from replication.claims.spec import WITHOUT_MODEL
 from replication.palette import GROUPS, NO_MODEL
 from replication.papers.locations import table_file
 from replication.plan.page_spec import Inputs, PageSpec
-from replication.report.verdicts import group_statements
+from replication.report.verdicts import group_statements, has_number
 
 SCRIPTS = ("claims.js",)
 
@@ -27,8 +27,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     Args:
         spec: the spec of the page.
         inputs: `claims`: the verdicts; `scorecard`: the models of their cases; `lineage` and
-            `graph`: jobs behind the results, from the summary; `figures`: published
-            values beside ours.
+            `graph`: jobs behind the results, from the summary.
         folder: folder of the page.
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
@@ -40,9 +39,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         head = statement["head"]
         record = record_path(Path(table_file(head["table"]))).as_posix() if head["table"] else ""
         head["job"] = numbers.get(record)
-    shown = [
-        candidate for candidate in all_statements if _belongs(candidate, attempted=spec.attempted)
-    ]
+    shown = [candidate for candidate in all_statements if _belongs(candidate, tested=spec.tested)]
     paper_statements = [
         (paper, [candidate for candidate in shown if candidate["head"]["paper"] == paper.key])
         for paper in spec.papers
@@ -51,11 +48,9 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "by_paper": [(paper, statements) for paper, statements in paper_statements if statements],
         "setups": {job["keys"]["setup"] for job in jobs if "setup" in job["keys"]},
         "n_claims": len(verdicts),
-        "n_attempted": int((verdicts["word"] != "not attempted").sum()),
-        "words": list(GROUPS),
+        "n_tested": int((verdicts["word"].map(GROUPS) != "none").sum()),
         "models": model_titles,
         "units": sorted({unit for unit in verdicts["unit"] if unit}),
-        "picture": os.path.relpath(inputs("figures")[0], folder),
         "graph": os.path.relpath(inputs("graph")[0], folder),
     }
 
@@ -87,7 +82,8 @@ def _join(numbers: set[int]) -> str:
     return " ".join(map(str, sorted(numbers)))
 
 
-def _belongs(statement: dict[str, Any], *, attempted: bool) -> bool:
-    """Whether a statement belongs on the page of attempted claims, or on that of the others."""
-    head_attempted = statement["head"]["word"] != "not attempted"
-    return head_attempted if attempted else not head_attempted or statement["n_left_out"] > 0
+def _belongs(statement: dict[str, Any], *, tested: bool) -> bool:
+    """Whether a statement belongs on the page of tested statements, or on that of the others."""
+    if tested:
+        return has_number(statement)
+    return not has_number(statement) or statement["n_left_out"] > 0

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, SymmetricalLogLocator
 from matplotlib.transforms import IdentityTransform, Transform
 
 from replication.claims.scales import Scale
-from replication.palette import GROUPS
+from replication.palette import SIGNS
 from replication.report.verdicts import print_minus
 
 INSET = 3.0
@@ -61,7 +61,7 @@ def forest(statements: list[dict[str, Any]]) -> list[dict[str, Any]]:
     groups: dict[Scale, list[dict[str, Any]]] = {}
     for i, statement in enumerate(ordered):
         head = statement["head"]
-        head["by_section"], head["by_verdict"] = i, list(GROUPS).index(head["word"])
+        head["by_section"], head["by_verdict"] = i, list(SIGNS).index(head["group"])
         groups.setdefault(head["scale"], []).append(statement)
     return [_group(i, scale, rows) for i, (scale, rows) in enumerate(groups.items())]
 
@@ -89,7 +89,7 @@ def _group(number: int, scale: Scale, rows: list[dict[str, Any]]) -> dict[str, A
         for claim in (head, *cases):
             claim["marks"] = _marks([claim], scale, axis)
         if not head["values"]:
-            head["marks"] = _marks(cases, scale, axis)
+            head["marks"] = _marks(row["decisive"], scale, axis)
     return {
         "id": f"axis-{number}",
         "label": scale.label,

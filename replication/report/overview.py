@@ -1,25 +1,28 @@
-"""The first page: what was studied, the outcome for each paper, what the study can decide, and the
-state of its files.
+"""The first page: the main statements of each paper and what was found of them, what the study can
+decide, and the state of its files.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from isotropy.files import read_json
-from isotropy.printable import without_remark
 from replication.claims.spec import ALPHA
-from replication.palette import GROUPS, SIGNS
-from replication.papers.protocol import Publication
+from replication.palette import GROUPS
 from replication.plan.page_spec import Inputs, PageSpec
-from replication.report.outcome import answer, count_text, outcomes, source_titles, tested_on
-from replication.report.site import size
+from replication.report.outcome import (
+    count_groups,
+    count_text,
+    main_statements,
+    source_titles,
+    tested_on,
+)
 from replication.report.verdicts import group_statements, has_number, select_by_origin
+
+NUMBERS = ("None", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
@@ -27,79 +30,85 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 
     Args:
         spec: the spec of the page.
-        inputs: `claims`: the verdicts; `run` and `lineage`: the summary of the run; `figures`:
-            pictures, one for each paper that has a `lead`, in the order of the papers.
+        inputs: `claims`: the verdicts; `run` and `lineage`: the summary of the run.
         folder: folder of the page.
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
     names = source_titles(read_json(inputs("lineage")[0])["sources"])
-    leads = [paper.key for paper in spec.papers if paper.lead]
-    pictures = dict(zip(leads, inputs("figures"), strict=True))
+    statements = group_statements(verdicts)
     heads = verdicts[verdicts["overall"]]
     of_papers = heads[~heads["ours"].fillna(False)]
-    with_number = of_papers[of_papers["word"].map(GROUPS) != "none"]
     return {
         "cards": [
             {
                 "paper": paper,
-                **_answer(paper, verdicts, of_papers, names),
-                **_picture(pictures.get(paper.key), folder),
+                "main": main_statements(paper, statements),
+                **_counts(of_papers[of_papers["paper"] == paper.key]),
+                "tested_on": tested_on(verdicts[verdicts["paper"] == paper.key], names),
             }
             for paper in spec.papers
         ],
-        "n_verdicts": len(with_number),
-        "n_original": int((with_number["status"] == "original").sum()),
-        "n_contradicted": int((of_papers["word"] == "contradicted").sum()),
-        "decides": _describe_power(group_statements(verdicts), verdicts),
+        "total": len(of_papers),
+        "counts": count_text(count_groups(of_papers)),
+        "tested": _tested(of_papers, verdicts),
+        "decides": _describe_power(statements, verdicts),
         "run": read_json(inputs("run")[0]),
-        "total": count_text(outcomes(of_papers)),
-        "signs": SIGNS,
         **_studied_names(verdicts, names),
     }
 
 
-def _answer(
-    paper: Publication, verdicts: pd.DataFrame, of_papers: pd.DataFrame, names: Mapping[str, str]
-) -> dict[str, Any]:
-    """The outcome of a paper: of its main statement, and counts of all its statements."""
-    heads = of_papers[of_papers["paper"] == paper.key]
-    main = heads.loc[heads["statement_id"] == paper.main, "word"]
-    counts = outcomes(heads)
+def _counts(heads: pd.DataFrame) -> dict[str, Any]:
+    """Counts of the statements of a paper: in words, for a bar, and of those on original cases."""
+    counts = count_groups(heads)
     with_number = heads["word"].map(GROUPS) != "none"
     return {
-        "group": GROUPS[main.iloc[0]] if len(main) else "none",
-        "answer": answer(paper, verdicts),
-        "tested": _tested(heads[heads["statement_id"] == paper.main]),
-        "tested_on": tested_on(verdicts[verdicts["statement_id"] == paper.main], names),
-        "counts": [(kind, n, count_text({kind: n})) for kind, n in counts.items()],
+        "counts": [(group, n, count_text({group: n})) for group, n in counts.items()],
         "count_text": count_text(counts),
         "n_original": int((with_number & (heads["status"] == "original")).sum()),
     }
 
 
-def _tested(main: pd.DataFrame) -> str:
-    """The statement that the outcome is about, without the remark that makes it exact."""
-    return without_remark(main["statement"].iloc[0]).rstrip(".") if len(main) else ""
+def _tested(of_papers: pd.DataFrame, verdicts: pd.DataFrame) -> str:
+    """How many statements were tested, and on what: a mathematical one needs no model."""
+    tested = of_papers[of_papers["word"].map(GROUPS) != "none"]
+    original = tested[tested["status"] == "original"]
+    with_model = verdicts[(verdicts["status"] == "original") & (verdicts["embedding"] != "")]
+    proofs = original[~original["statement_id"].isin(with_model["statement_id"])]
+    n_refuted = int((proofs["word"].map(GROUPS) == "fails").sum())
+    n_data, n_others = len(original) - len(proofs), len(tested) - len(original)
+    refuted = {0: "", len(proofs): "; counter-examples refute them"}.get(
+        n_refuted, f"; counter-examples refute {_count(n_refuted).lower()} of them"
+    )
+    sentences = {
+        f"{_be(len(proofs))} mathematical{refuted}.": len(proofs),
+        f"{_count(n_data)} {'was' if n_data == 1 else 'were'} tested on the paper's own data, model "
+        "and protocol.": n_data,
+        f"The other {n_others} were tested on other models or data: they show whether a claim "
+        "carries over.": n_others,
+    }
+    shown = [sentence for sentence, n in sentences.items() if n]
+    return " ".join([f"We tested {len(tested)} of {len(of_papers)} statements.", *shown])
 
 
-def _picture(path: Path | None, folder: Path) -> dict[str, Any]:
-    if path is None:
-        return {"picture": None}
-    return {"picture": os.path.relpath(path, folder), "size": size(path)}
+def _be(n: int) -> str:
+    return f"{_count(n)} {'is' if n == 1 else 'are'}"
+
+
+def _count(n: int) -> str:
+    """A number at the beginning of a sentence."""
+    return NUMBERS[n] if n < len(NUMBERS) else str(n)
 
 
 def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame) -> list[str]:
     """What the study can decide, and what it cannot: at most four sentences."""
-    of_papers = select_by_origin(all_statements, ours=False)
-    judged = [statement for statement in of_papers if has_number(statement)]
     heads = verdicts[verdicts["overall"]]
     undecided = heads[(heads["word"] == "undecided") & ~heads["ours"].fillna(False)]
     is_open = verdicts["statement_id"].isin(undecided["statement_id"])
     needed = verdicts.loc[is_open & verdicts["needed"].notna(), "statement_id"].nunique()
+    ours = select_by_origin(all_statements, ours=True)
     sentences = [
-        f"It has a number for {len(judged)} of {len(of_papers)} statements of the papers, and for "
-        f"{sum(map(has_number, all_statements)) - len(judged)} of our own controls. Of the others "
-        "nothing is said: they are about data, models or settings that it leaves out, or have no "
+        f"Beside the papers' statements it tests {sum(map(has_number, ours))} controls of ours. "
+        "What is not tested is about data, models or settings that the study leaves out, or has no "
         "meaning here."
     ]
     sampled = verdicts["unit"].isin(["seeds", "items"])
@@ -113,15 +122,15 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
     if len(undecided):
         hint = f" For {needed} of them results/claims.csv says how many would." if needed else ""
         sentences.append(
-            f"{len(undecided)} are undecided, most often because a 95 % interval includes both "
-            f"answers: more seeds or items would decide them.{hint}"
+            f"{len(undecided)} are open, most often because a 95 % interval includes both answers: "
+            f"more seeds or items would decide them.{hint}"
         )
     return sentences
 
 
 def _studied_names(verdicts: pd.DataFrame, titles: dict[str, str]) -> dict[str, list[str]]:
     """Names of all data sets and models behind the verdicts; of sources their titles."""
-    with_number = verdicts[~verdicts["word"].isin(["not attempted", "not computable"])]
+    with_number = verdicts[verdicts["word"].map(GROUPS) != "none"]
     return {
         name: sorted(
             {titles.get(p, p) for text in with_number[column] for p in text.split("; ") if p}

@@ -4,10 +4,8 @@ paper is silent.
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +21,12 @@ from replication.plan.page_spec import Inputs, PageSpec
 from replication.provenance.record import read_record
 from replication.report.explore import FILE
 from replication.report.forest import forest
+from replication.report.outcome import main_statements
 from replication.report.site import SORTABLE, size
 from replication.report.verdicts import (
-    count_groups,
     count_words,
     group_statements,
+    has_number,
     select_by_origin,
 )
 from replication.tables.spec import TableSpec
@@ -50,23 +49,20 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
     paper_statements = group_statements(verdicts[verdicts["paper"] == spec.paper])
-    with_number = [s for s in paper_statements if s["head"]["group"] != "none"]
+    with_number = list(filter(has_number, paper_statements))
+    paper = next(paper for paper in spec.papers if paper.key == spec.paper)
     figures, tables = inputs("figures"), inputs("tables")
-    module = import_module(f"{package(str(spec.paper))}.figures")
     shown_tables = [
         _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
     ]
     return {
-        "paper": next(paper for paper in spec.papers if paper.key == spec.paper),
-        "n_statements": len(with_number),
+        "paper": paper,
+        "main": main_statements(paper, paper_statements),
         "forest": forest(with_number),
-        "left_out": [s["head"] for s in paper_statements if s["head"]["group"] == "none"],
+        "left_out": [s["head"] for s in paper_statements if not has_number(s)],
         "counts": _counts(paper_statements),
         "figures": [
-            {
-                **_figure(entry, path, note, folder),
-                "source": inspect.getsource(getattr(module, entry.function)).rstrip("\n"),
-            }
+            _figure(entry, path, note, folder)
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
         ],
         "explore": FILE,
@@ -78,18 +74,11 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     }
 
 
-def _counts(paper_statements: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What is counted, and the counts: the paper's statements on original cases, on stand-ins, and
-    without a number; our own controls.
-    """
+def _counts(paper_statements: list[dict[str, Any]]) -> dict[str, str]:
+    """Verdicts in words: on the paper's statements, and on our controls."""
     of_papers, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
-    counts = {
-        "on the paper's own data, model and protocol": count_groups(of_papers, "original"),
-        "on stand-ins": count_groups(of_papers, "stand-in"),
-        "without a verdict": {"none": count_groups(of_papers)["none"]},
-        "our own controls": count_groups(ours),
-    }
-    return [(name, words) for name, groups in counts.items() if (words := count_words(groups))]
+    counts = {"Statements of the paper": count_words(of_papers), "Our controls": count_words(ours)}
+    return {name: words for name, words in counts.items() if words}
 
 
 def _entry(

@@ -15,10 +15,11 @@ from markupsafe import Markup
 
 from isotropy.files import RECORD_SUFFIX, RESULTS, read_json
 from isotropy.printable import escape_for_markdown, without_remark
+from replication.palette import GROUPS, SIGNS, WORDS
 from replication.papers.protocol import Publication, with_stand_ins
 from replication.plan.page_spec import Inputs, PageSpec
 from replication.provenance.lineage import titles_by_id
-from replication.report.outcome import answer, count_text, outcomes, tested_on
+from replication.report.outcome import count_groups, count_text, main_statements, tested_on
 from replication.report.verdicts import group_statements, has_number, select_by_origin
 
 NAMED_PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
@@ -37,11 +38,10 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     run, lineage = (read_json(inputs(name)[0]) for name in ("run", "lineage"))
     rows = verdicts[verdicts["paper"] == paper.key]
     up = os.path.relpath(RESULTS, folder) + "/"
-    summary = answer(paper, verdicts)
     parts = [
         _scope(spec, paper, rows),
         _methods(spec, rows, lineage["sources"]),
-        _outcome(paper, rows, summary, up),
+        _outcome(paper, rows, up),
         _from_docs(spec.decisions),
         _compute(paper, run, lineage["jobs"], up),
         _records(spec, paper, run, up),
@@ -50,7 +50,6 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     return {
         "paper": paper,
-        "answer": summary,
         "markdown": text,
         "html": Markup(html),  # noqa: S704 - markdown-it escapes what is not Markdown
     }
@@ -59,9 +58,9 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
 def _scope(spec: PageSpec, paper: Publication, rows: pd.DataFrame) -> str:
     heads = rows[rows["overall"]]
     ours = heads["ours"].fillna(False).astype(bool)
-    tested = ~heads["word"].isin(["not attempted", "not computable"])
+    tested = heads["word"].map(GROUPS) != "none"
     n_controls = int((tested & ours).sum())
-    controls = f", and {n_controls} controls of our own" if n_controls else ""
+    controls = f", and {n_controls} controls of ours" if n_controls else ""
     link = f" <{paper.link}>." if paper.link else ""
     return (
         f"# Replication report: {_text(paper.title)}\n\n{_text(paper.reference)}.{link}\n\n"
@@ -86,44 +85,65 @@ def _methods(spec: PageSpec, rows: pd.DataFrame, fetched: list[dict[str, Any]]) 
     return f"{text} Choices of the authors: {', '.join(states)}.{named}"
 
 
-def _outcome(paper: Publication, rows: pd.DataFrame, summary: str, up: str) -> str:
-    """The main statement in a sentence, a line for each statement of the paper with a number, and
-    counts of our own controls.
+def _outcome(paper: Publication, rows: pd.DataFrame, up: str) -> str:
+    """The main statements, a line for each statement of the paper that was tested, and counts of
+    our own controls.
     """
     heads = rows[rows["overall"]]
     ours = heads["ours"].fillna(False).astype(bool)
-    counts = count_text(outcomes(heads[~ours]))
-    lines = [
-        f"## What was found\n\n**{_text(summary)}** Statements of the paper: {counts}. Verdicts "
-        "are on stand-ins where not marked as original.",
-        "| verdict | statement | paper, or to hold | here |\n| --- | --- | --- | --- |",
+    counts = count_text(count_groups(heads[~ours]))
+    statements = group_statements(rows)
+    main = [
+        _row(_verdict(line["head"]), line["says"], _number(line["head"]), line["why"])
+        for line in main_statements(paper, statements)
     ]
-    shown = filter(has_number, select_by_origin(group_statements(rows), ours=False))
-    for head in (statement["head"] for statement in shown):
-        here = " ".join([head["obtained"], f"({head['interval']})" if head["interval"] else ""])
-        cells = (
-            f"{head['sign']} {head['word']}{', original' * (head['status'] == 'original')}",
+    tested = [
+        _row(
+            _verdict(head),
             f"{without_remark(head['statement'])} ({head['locator']})",
-            head["published"] or head["facts"].get("expected", ""),
-            here.strip() or _share(head["detail"]),
+            head["facts"].get("what we test", ""),
+            _number(head) or head["detail"],
         )
-        lines[-1] += f"\n| {' | '.join(map(_text, cells))} |"
+        for head in (s["head"] for s in select_by_origin(statements, ours=False) if has_number(s))
+    ]
     claims, others = (
-        f"{up}site/{name}.html#paper={paper.key}" for name in ("claims", "not-attempted")
+        f"{up}site/{name}.html#paper={paper.key}" for name in ("claims", "not-tested")
     )
     controls = (
-        f"[Our own controls]({claims}&by=us): {count_text(outcomes(heads[ours]))}. "
+        f"[Our controls]({claims}&by=us): {count_text(count_groups(heads[ours]))}. "
         if ours.any()
         else ""
     )
     return "\n\n".join(
-        [*lines, f"{controls}[The statements that were not tested]({others}), with reasons."]
+        [
+            f"## What was found\n\nStatements of the paper: {counts}.",
+            "\n".join(["| | main statement | here | why |", "| --- | --- | --- | --- |", *main]),
+            "\n".join(
+                ["| | statement | what we test | here |", "| --- | --- | --- | --- |", *tested]
+            ),
+            f"{controls}[The statements that are not tested]({others}), with reasons.",
+        ]
     )
 
 
-def _share(detail: str) -> str:
-    """The part of a detail that says in how many cases a statement holds."""
-    return next((part for part in detail.split("; ") if re.match(r"\d+ of \d+ ", part)), detail)
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(map(_text, cells))} |"
+
+
+def _verdict(head: dict[str, Any]) -> str:
+    """The verdict on a statement in words, and what it was tested on."""
+    group = head["group"]
+    original = ", original" if head["status"] == "original" else ""
+    return f"{SIGNS[group]} {WORDS[group][0]}{original}"
+
+
+def _number(head: dict[str, Any]) -> str:
+    """The number of a statement with its interval, or its range over cases; empty without any."""
+    if not head["obtained"]:
+        return ""
+    return " ".join(
+        filter(None, [f"{head['quantity']}:", *map(head.get, ("obtained", "interval", "over"))])
+    )
 
 
 def _from_docs(text: str) -> str:

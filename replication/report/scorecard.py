@@ -14,7 +14,8 @@ from replication.claims.wording import expectation, explanation
 from replication.palette import GROUPS, SIGNS
 from replication.plan.page_spec import Inputs, PageSpec
 from replication.report.claims import model_name
-from replication.report.verdicts import count_words, format_estimate, group_statements, print_minus
+from replication.report.outcome import count_text
+from replication.report.verdicts import format_estimate, group_statements, print_minus
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
@@ -63,8 +64,10 @@ def _rows(
                 "id": name,
                 "statement": first["statement"],
                 "locator": first["locator"],
-                "expected": print_minus(expectation(dict(first))),
-                "source_note": first["source_note"],
+                "says": first["source_note"],
+                "quantity": first["quantity"],
+                "tests": print_minus(expectation(dict(first))),
+                "ours": bool(first["ours"]),
                 "cells": [cells.get(model) for model in models],
             }
         )
@@ -72,12 +75,9 @@ def _rows(
 
 
 def _cell(row: dict[Any, Any], addresses: dict[tuple[str, str], str]) -> dict[str, str]:
-    word = row["word"]
     return {
         "address": _address(row, addresses),
-        "word": word,
-        "group": GROUPS[word],
-        "sign": SIGNS[GROUPS[word]],
+        "group": GROUPS[row["word"]],
         "status": row["status"],
         "detail": explanation(row),
         **format_estimate(row["obtained"], row["low"], row["high"]),
@@ -93,18 +93,17 @@ def _address(row: dict[Any, Any], addresses: dict[tuple[str, str], str]) -> str:
 
 
 def _counts(rows: pd.DataFrame) -> str:
-    """How many statements of a model hold, fail or are undecided, in words; the papers' on
+    """How many statements of a model hold, fail or are open, in words; the papers' on
     original cases and on stand-ins, and our own controls.
     """
     groups, ours = rows["word"].map(GROUPS), rows["ours"].astype(bool)
     kinds = {
         "original": ~ours & (rows["status"] == "original"),
         "stand-ins": ~ours & (rows["status"] == "stand-in"),
-        "without a verdict": ~ours & (rows["status"] == ""),
         "our own controls": ours,
     }
     counts = {
-        name: count_words({group: int((groups[selected] == group).sum()) for group in SIGNS})
+        name: count_text({group: int((groups[selected] == group).sum()) for group in SIGNS})
         for name, selected in kinds.items()
     }
     return "; ".join(f"{name}: {words}" for name, words in counts.items() if words)

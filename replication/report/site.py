@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from replication.palette import STATUS, VERDICTS
+from replication.palette import OURS, SIGNS, STATUS, VERDICTS, WORDS
 from replication.papers.locations import figure_file
 from replication.plan.page_spec import PageSpec
 
@@ -52,6 +52,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"signs": SIGNS, "word_of": {g: w[0] for g, w in WORDS.items()}}
     code = [(FOLDER / name).read_text("utf8") for name in (*SCRIPTS, *scripts)]
     up = os.path.relpath("results", folder) + "/"
     return environment.get_template(f"{spec.kind}.html").render(
@@ -62,7 +63,7 @@ def render(
         policy=_policy(code, allow_files=spec.kind in ("claims", "paper")),
         style=Markup((FOLDER / "site.css").read_text("utf8")),  # noqa: S704 - our own files
         code=[Markup(text) for text in code],  # noqa: S704
-        colours={**STATUS, **VERDICTS},
+        colours={**STATUS, **VERDICTS, "ours": OURS, "control": OURS},
         share_picture=_share_picture(spec, folder),
         **content,
     )
@@ -91,8 +92,13 @@ def _navigation(spec: PageSpec) -> list[tuple[str, str, bool]]:
         for paper in spec.papers
     ]
     pages = [
-        (f"site/{kind}.html", kind.capitalize(), spec.kind == kind)
-        for kind in ("claims", "scorecard", "sources", "provenance")
+        (f"site/{kind}.html", name, spec.kind == kind)
+        for kind, name in (
+            ("claims", "Statements"),
+            ("scorecard", "Scorecard"),
+            ("sources", "Sources"),
+            ("provenance", "Provenance"),
+        )
     ]
     return [(INDEX, "Overview", spec.kind == "overview"), *papers, *pages]
 

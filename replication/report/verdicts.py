@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -13,6 +12,7 @@ import pandas as pd
 from replication.claims.scales import scale_of
 from replication.claims.wording import expectation, explanation
 from replication.palette import GROUPS, SIGNS
+from replication.report.outcome import count_text
 from replication.tables.write import format_cell
 
 MAX_DECIMALS = 6
@@ -29,21 +29,27 @@ def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
         for case, label in zip(cases, _labels(head, cases), strict=True):
             case["label"] = label
         _set_addresses(cases, {head["id"]})
-        attempted = [claim for claim in cases if claim["word"] != "not attempted"]
+        attempted = [claim for claim in cases if claim["group"] != "none"]
         left_out: dict[str, list[dict[str, Any]]] = {}
         for case in cases:
-            if case["word"] == "not attempted":
+            if case["group"] == "none":
                 # The missing number is named in the case itself.
                 reason = f"{case['reason']}{' them' if case['missing_case'] else ''}"
                 left_out.setdefault(reason, []).append(case)
         _move_shared_facts(head, attempted)
-        if not head["obtained"]:  # stand-ins do not decide beside original cases
-            decisive = [case for case in attempted if case["status"] == head["status"]] or attempted
+        # Stand-ins do not decide beside original cases
+        decisive = [case for case in attempted if case["status"] == head["status"]] or attempted
+        for case in cases:
+            case["quantity"] = "" if case["quantity"] == head["quantity"] else case["quantity"]
+        if not head["obtained"]:
             head["published"], head["obtained"] = _span(decisive, "published"), _span(decisive)
+            n = sum(bool(case["values"]) for case in decisive)
+            head["over"] = f"in {n} cases" if n > 1 else ""
         result.append(
             {
                 "head": head,
                 "cases": attempted,
+                "decisive": decisive,
                 "unit": Counter(claim["unit"] for claim in cases or [head]).most_common(1)[0][0],
                 "left_out": left_out,
                 "n_left_out": len(cases) - len(attempted),
@@ -124,19 +130,15 @@ def _move_shared_facts(head: dict[str, Any], cases: list[dict[str, Any]]) -> Non
                 del case["facts"][name]
 
 
-def count_groups(statement_list: list[dict[str, Any]], status: str = "") -> dict[str, int]:
-    """Number of statements in each group of verdicts, including empty groups; with a status, of
-    those whose verdict is on `original` cases, or on `stand-in`s.
-    """
-    heads = [s["head"] for s in statement_list if not status or has_number(s, status)]
-    counts = Counter(head["group"] for head in heads)
-    return {group: counts[group] for group in SIGNS}
+def count_words(statement_list: list[dict[str, Any]]) -> str:
+    """Statements by verdict in words."""
+    counts = Counter(statement["head"]["group"] for statement in statement_list)
+    return count_text({group: counts[group] for group in SIGNS})
 
 
-def has_number(statement: dict[str, Any], status: str = "") -> bool:
-    """Whether a statement has a number; with a status, whether its verdict is on such cases."""
-    head = statement["head"]
-    return head["group"] != "none" and status in ("", head["status"])
+def has_number(statement: dict[str, Any]) -> bool:
+    """Whether a statement was tested."""
+    return bool(statement["head"]["group"] != "none")
 
 
 def select_by_origin(statement_list: list[dict[str, Any]], *, ours: bool) -> list[dict[str, Any]]:
@@ -144,31 +146,20 @@ def select_by_origin(statement_list: list[dict[str, Any]], *, ours: bool) -> lis
     return [s for s in statement_list if s["head"]["ours"] is ours]
 
 
-def verb(group: str, n: int) -> str:
-    """The verb for `n` claims of a group of verdicts, such as "hold"."""
-    singular, plural = {
-        "holds": ("holds", "hold"),
-        "fails": ("fails", "fail"),
-        "undecided": ("is undecided", "are undecided"),
-        "none": ("has no number here", "have no number here"),
-    }[group]
-    return singular if n == 1 else plural
-
-
 def _claim(row: dict[str, Any]) -> dict[str, Any]:
     word = row["word"]
     if word not in GROUPS:
         raise ValueError(f"expected a verdict among {', '.join(GROUPS)}, got {word!r}")
-    detail = explanation(row)
     return {
         **{name: row[name] for name in ("id", "paper", "locator", "statement", "overall")},
         "status": row["status"],
         "ours": bool(row["ours"]),
         "unit": row["unit"],
-        "word": word,
         "group": GROUPS[word],
-        "sign": SIGNS[GROUPS[word]],
-        "detail": detail,
+        "detail": explanation(row),
+        "quantity": row["quantity"] or scale_of(row["column"]).label,
+        "bound": _bound(row),
+        "over": "",
         "reason": row["reason"],
         "missing_case": row["missing_case"],
         "published": format_number(row["published"]),
@@ -181,14 +172,23 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _bound(row: dict[str, Any]) -> str:
+    """The bound or tolerance of a claim where it is ours; empty where it is the paper's."""
+    if row["bound_by"] != "ours":
+        return ""
+    if row["side"] == "within":
+        return f"our tolerance: {row['tolerance']:.3g}"
+    return print_minus(f"our bound: {'>' if row['side'] == 'above' else '<'} {row['bound']:g}")
+
+
 def _facts(row: dict[str, Any]) -> dict[str, Any]:
     """Facts about a claim besides its numbers, by name: `stands on` is its status and the
     deviations that make it a stand-in, `numbers` its table and column.
     """
     reasons = [part for part in row["deviations"].split("; ") if part]
     facts = {
-        "expected": print_minus(expectation(row)),
-        "source": row["source_note"] and f"{row['locator']}: {row['source_note']}",
+        "what we test": print_minus(expectation(row)),
+        "what the paper says": row["source_note"] and f"{row['locator']}: {row['source_note']}",
         "data": " with ".join(filter(None, [row["data"], row["embedding"]])),
         "over": _units(row["n_units"], row["unit"]),
         "stands on": (row["status"], reasons) if row["status"] else None,
@@ -203,9 +203,9 @@ def format_estimate(obtained: float, low: float, high: float) -> dict[str, str]:
 
     Examples:
         >>> format_estimate(-0.1803, -0.2388, -0.1181)
-        {'obtained': '−0.180', 'interval': '−0.239 to −0.118'}
+        {'obtained': '−0.180', 'interval': '[−0.239, −0.118]'}
         >>> format_estimate(3.1e-9, 2e-9, 4e-9)
-        {'obtained': '3.1e-09', 'interval': '2e-09 to 4e-09'}
+        {'obtained': '3.1e-09', 'interval': '[2e-09, 4e-09]'}
         >>> format_estimate(0.25, float("nan"), float("nan"))
         {'obtained': '0.25', 'interval': ''}
     """
@@ -213,16 +213,11 @@ def format_estimate(obtained: float, low: float, high: float) -> dict[str, str]:
         return {"obtained": format_number(obtained), "interval": ""}
     digits = max(1 - math.floor(math.log10((high - low) / 2)), 0)
     if digits > MAX_DECIMALS:
-        interval = f"{format_number(low)} to {format_number(high)}"
+        interval = f"[{format_number(low)}, {format_number(high)}]"
         return {"obtained": format_number(obtained), "interval": interval}
     ends = (print_minus(f"{end:,.{digits}f}") for end in (low, high))
     number = "" if math.isnan(obtained) else print_minus(f"{obtained:,.{digits}f}")
-    return {"obtained": number, "interval": " to ".join(ends)}
-
-
-def count_words(counts: Mapping[str, int], separator: str = ", ") -> str:
-    """Counts by group in words: `5 hold, 1 fails`."""
-    return separator.join(f"{n} {verb(group, n)}" for group, n in counts.items() if n)
+    return {"obtained": number, "interval": f"[{', '.join(ends)}]"}
 
 
 def _units(n: float, unit: str) -> str:

@@ -13,15 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.claims.evaluate import NO_NUMBER_FOR, SCHEMA, _describe_column
-from replication.claims.read import read_claims
+from replication.claims.read import read_claims, read_main
 from replication.claims.scales import _SCALES, scale_of
-from replication.palette import STATUS, VERDICTS
+from replication.palette import OURS, STATUS, VERDICTS, WORDS
 from replication.papers.protocol import Line, Publication, with_stand_ins
 from replication.papers.registry import papers
 from replication.plan.page_spec import PageSpec
 from replication.report import overview
 from replication.report.forest import forest
-from replication.report.verdicts import GROUPS, SIGNS, count_groups, group_statements, labels
+from replication.report.outcome import main_statements
+from replication.report.verdicts import GROUPS, SIGNS, count_words, group_statements, labels
 
 NAN = float("nan")
 
@@ -44,8 +45,8 @@ HEAD = claim(
 
 
 def test_every_verdict_has_a_group_sign_and_colour() -> None:
-    assert set(GROUPS.values()) == set(SIGNS) == set(VERDICTS)
-    assert not set(STATUS.values()) & set(VERDICTS.values())
+    assert set(GROUPS.values()) == set(SIGNS) == set(VERDICTS) == set(WORDS)
+    assert not {OURS, *STATUS.values()} & set(VERDICTS.values())
     with pytest.raises(ValueError, match="perhaps"):
         statement({**HEAD, "word": "perhaps"})
 
@@ -59,17 +60,38 @@ def test_statement_has_overall_verdict_and_cases() -> None:
     result = statement(HEAD, claim("a", "consistent", column="c", **values), *missing)
     assert [case["id"] for case in result["cases"]] == ["a"]
     assert result["n_left_out"] == 2
-    assert result["head"]["word"] == "inconsistent"  # on a stand-in nothing is contradicted
-    assert count_groups([result]) == {"holds": 0, "fails": 1, "undecided": 0, "none": 0}
+    assert count_words([result]) == "1 fails"
     assert result["cases"][0]["values"] == values
 
 
 def test_bound_of_a_claim_is_shown() -> None:
     row = claim("a", "consistent", obtained=-1.0, low=-2.0, high=0.0, side="below")
-    for bound, text in ((2.0, "< 2"), (1e-06, "< 1e-06")):
-        below = statement(HEAD, row | {"bound": bound})["cases"][0]
+    for bound, by, text, ours in (
+        (2.0, "paper", "< 2 (the paper's bound)", ""),
+        (1e-06, "ours", "< 1e-06 (our bound)", "our bound: < 1e-06"),
+    ):
+        below = statement(HEAD, row | {"bound": bound, "bound_by": by})["cases"][0]
         assert below["values"] == {"bound": bound, "low": -2.0, "high": 0.0, "obtained": -1.0}
-        assert below["facts"]["expected"] == text
+        assert (below["facts"]["what we test"], below["bound"]) == (text, ours)
+
+
+def test_a_range_over_cases_is_no_interval() -> None:
+    """Intervals have brackets; a range says of how many cases it is, and a plot shows these."""
+    shared = {"column": "pearson_r", "status": "stand-in", "quantity": "r"}
+    numbers = (("a", -0.5, "original"), ("b", -0.25, "stand-in"), ("c", 0.125, "stand-in"))
+    cases = [
+        claim(n, "consistent", **shared | {"obtained": x, "status": s, "low": x - 1, "high": x + 1})
+        for n, x, s in numbers
+    ]
+    result = statement({**HEAD, **shared}, *cases)
+    head = result["head"]
+    assert (head["obtained"], head["over"]) == ("−0.25 to 0.125", "in 2 cases")
+    assert (result["cases"][0]["obtained"], result["cases"][0]["interval"]) == (
+        "−0.5",
+        "[−1.5, 0.5]",
+    )
+    forest([result])
+    assert len(head["marks"]["lines"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -113,18 +135,18 @@ def test_facts_common_to_all_cases_are_in_the_overall_row() -> None:
     cases = [claim(name, "consistent", **shared) for name in ("a", "b")]
     result = statement(HEAD | shared, *cases)
     assert result["head"]["facts"]["stands on"] == ("stand-in", ["one", "two"])
-    assert result["head"]["facts"]["source"] == "p 1: slides"
+    assert result["head"]["facts"]["what the paper says"] == "p 1: slides"
     assert all(case["facts"] == {} for case in result["cases"])
     # Facts that differ from the statement's stay with the cases.
     different = statement(HEAD | {"source_note": "paper", "locator": "p 1"}, *cases)
-    assert different["head"]["facts"]["source"] == "p 1: paper"
-    assert all(case["facts"]["source"] == "p 1: slides" for case in different["cases"])
+    assert different["head"]["facts"]["what the paper says"] == "p 1: paper"
+    assert all(case["facts"]["what the paper says"] == "p 1: slides" for case in different["cases"])
 
 
 def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> None:
     """A statement is counted once; controls of ours are not the paper's statements; and the
     expected number of false verdicts is said."""
-    original = {"status": "original", "overall": True, "p": 0.01}
+    original = {"status": "original", "overall": True, "p": 0.01, "embedding": "m"}
     original["unit"] = "seeds"
     stand_in = original | {"status": "stand-in"}
     heads = [
@@ -138,20 +160,42 @@ def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> No
     pd.DataFrame(heads).astype(SCHEMA).to_parquet(tmp_path / "claims.parquet")
     (tmp_path / "run.json").write_text("{}")
     (tmp_path / "lineage.json").write_text('{"sources": []}')
-    spec = PageSpec(kind="overview", study="s", papers=[paper(main="a", measure="r")])
+    main = [{"id": name, "says": f"It says {name}."} for name in ("b", "a")]
+    spec = PageSpec(kind="overview", study="s", papers=[paper(main=main)])
     files = {"claims": "claims.parquet", "run": "run.json", "lineage": "lineage.json"}
     inputs = {name: [tmp_path / file] for name, file in files.items()}
     result = overview.content(spec, lambda name: inputs.get(name, []), tmp_path)
     (card,) = result["cards"]
-    assert card["count_text"] == "2 hold · 1 fails · 1 open · 1 not tested here"
-    counts = {kind: n for kind, n, _ in card["counts"]}
-    assert counts == {"holds": 2, "fails": 1, "undecided": 1, "not attempted": 1}
-    assert "r is −0.81 (published −0.81)" in card["answer"]
-    assert (card["group"], card["n_original"]) == ("holds", 2)
-    assert card["tested"] == "It rises: a"
-    assert (result["n_contradicted"], result["n_original"], result["n_verdicts"]) == (1, 2, 4)
+    assert card["count_text"] == "2 hold, 1 fails, 1 open, 1 not tested"
+    counts = {group: n for group, n, _ in card["counts"]}
+    assert counts == {"holds": 2, "fails": 1, "open": 1, "none": 1}
+    assert [line["says"] for line in card["main"]] == ["It says b.", "It says a."]
+    assert [line["head"]["group"] for line in card["main"]] == ["fails", "holds"]
+    assert (card["n_original"], result["total"], result["counts"]) == (2, 5, card["count_text"])
+    assert result["tested"].startswith("We tested 4 of 5 statements. Two were tested on")
     for said in ("5 verdicts", "about 0.2 of them"):
         assert said in " ".join(result["decides"])
+
+
+def test_main_statement_says_why_it_fails() -> None:
+    """By its failing cases, a note on one of them, and whether the bound is ours."""
+    head = {**HEAD, "bound": 0.5, "bound_by": "ours", "side": "above", "n_failing": 1}
+    head["status"] = "stand-in"
+    cases = [
+        claim("a", "consistent", setup="good", obtained=0.75, status="stand-in"),
+        claim("b", "inconsistent", setup="bad", obtained=0.25, status="stand-in"),
+    ]
+    main = [{"id": "f", "says": "s", "notes": {"bad": "too long", "good": "no"}}]
+    (line,) = main_statements(paper(main=main), [statement(head, *cases)])
+    assert line["why"] == "1 of 2 hold, 1 fails; bad: 0.25, too long; our bound: > 0.5"
+
+
+def test_main_statements_are_statements_of_their_paper() -> None:
+    for one in papers():
+        names = {claim.belongs_to.id: claim.belongs_to.ours for claim in read_claims(one)}
+        main = read_main(one)
+        assert 3 <= len(main) <= 5
+        assert not any(names[statement.id] for statement in main)
 
 
 def paper(**others: Any) -> Publication:
@@ -182,7 +226,7 @@ def test_protocol_names_what_came_instead_of_a_source() -> None:
         )
     ]
     (shown,) = with_stand_ins([line], fetched)
-    assert shown.study == "glove-a, word2vec (here: spaCy's vectors), word2vec-b"
+    assert shown.study == "glove-a, word2vec (used instead: spaCy's vectors), word2vec-b"
     assert shown.state == "not followed"
     assert with_stand_ins([line], fetched[1:]) == [line]
     unknown = line.model_copy(update={"state": "unknown"})

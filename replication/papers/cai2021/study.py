@@ -167,9 +167,6 @@ PAPER = Paper(
     name="Cai et al. 2021",
     link="https://openreview.net/forum?id=xYGNO86OWDH",
     bibtex=BIBTEX,
-    main="cai2021-isotropic-within-clusters",
-    measure="the mean cosine within clusters",
-    cases="layers",
     says=(
         "Contextual embeddings look anisotropic because they lie in a few isolated clusters: "
         "within clusters they are nearly isotropic, on manifolds of low dimension."

@@ -217,9 +217,6 @@ PAPER = Paper(
     name="Ethayarajh 2019",
     link="https://doi.org/10.18653/v1/D19-1006",
     bibtex=BIBTEX,
-    main="ethayarajh2019-anisotropic",
-    measure="the mean cosine of random words",
-    cases="layers",
     says=(
         "Upper layers give a word more context-specific vectors, which lie in a narrow cone; a "
         "static embedding explains less than 5 % of their variance."

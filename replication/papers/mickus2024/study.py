@@ -346,9 +346,6 @@ PAPER = Paper(
     name="Mickus et al. 2024",
     link="https://doi.org/10.18653/v1/2024.acl-short.7",
     bibtex=BIBTEX,
-    main="mickus2024-monotone",
-    measure="Spearman's ρ between IsoScore and silhouette",
-    cases="setups",
     says=(
         "Embeddings cannot be isotropic and form clusters at once, and a linear classifier "
         "needs clusters: so training embeddings for classification lowers their isotropy."

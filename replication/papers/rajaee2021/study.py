@@ -539,16 +539,13 @@ BIBTEX = """@inproceedings{rajaee-pilehvar-2021-cluster,
 """
 PAPER = Paper(
     key="rajaee2021",
-    title="Cluster-based Isotropy Enhancement",
+    title="A Cluster-based Approach for Improving Isotropy in Contextual Embedding Space",
     reference=(
         "Rajaee & Pilehvar (2021), ACL, short papers, and the slides of Rajaee & Sheikhi (2020)"
     ),
     name="Rajaee & Pilehvar 2021",
     link="https://doi.org/10.18653/v1/2021.acl-short.73",
     bibtex=BIBTEX,
-    main="rajaee2021-similarity-rises",
-    measure="the gain in Spearman's correlation, in points,",
-    cases="data sets",
     says=(
         "Token vectors lie in clusters: removing each cluster's mean and dominant directions "
         "makes them isotropic and improves similarity and classification."

@@ -148,9 +148,6 @@ PAPER = Paper(
     name="Rudman & Eickhoff 2024",
     link="https://openreview.net/forum?id=dbQH9AOVd5",
     bibtex=BIBTEX,
-    main="rudman2024-monotone",
-    measure="the rise of IsoScore*",
-    cases="steps of λ",
     says=(
         "I-STAR, a penalty on IsoScore* that is stable on mini-batches, steers the isotropy "
         "of a model while it is fine-tuned, and models become better when they are made less "
