@@ -18,6 +18,15 @@ Kind = Literal[
 ]
 
 
+class Findings(Spec):
+    """What a paper's results mean, in sentences by hand on one study."""
+
+    text: str = ""
+    """Markdown; empty: none for this study."""
+    verdicts: dict[str, str] = {}
+    """The verdicts that the sentences are about, by statement."""
+
+
 class PageSpec(Spec):
     """The spec of one page."""
 
@@ -32,6 +41,8 @@ class PageSpec(Spec):
     """For pages of statements: whether they show those that the study tests, or the others."""
     figures: list[FigureSpec] = []
     tables: list[TableSpec] = []
+    findings: Findings = Findings()
+    """What the paper's results mean."""
     decisions: str = ""
     """Sections of the paper's docs page that the page shows, as Markdown."""
     citation: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -13,8 +14,8 @@ from replication.claims.read import read_main
 from replication.figures.spec import FigureSpec
 from replication.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
 from replication.papers.protocol import Line, Publication, protocol_lines
-from replication.papers.registry import KEYS, Paper, papers
-from replication.plan.page_spec import PageSpec, RunSpec
+from replication.papers.registry import KEYS, Paper, paper, papers
+from replication.plan.page_spec import Findings, PageSpec, RunSpec
 from replication.provenance.environment import locked_versions
 from replication.spec import PaperSpec, Spec
 from replication.tables.spec import TableSpec
@@ -73,6 +74,7 @@ def site_spec(plan: Plan, path: list[str]) -> Spec | None:
                 figures=list(_select(key, figures).values()),
                 tables=list(_select(key, tables).values()),
                 protocol=_protocol(plan, key),
+                findings=read_findings(plan.project, paper(key), study),
                 decisions=_sections(plan.project, key, FROM_DOCS),
             )
         case ["site", name] if (key := name.removesuffix(REPORT)) in KEYS:
@@ -159,6 +161,22 @@ def _sections(project: Path, key: str, headings: tuple[str, ...]) -> str:
     return "\n".join(
         section for heading in headings for section in sections if section.startswith(heading)
     )
+
+
+def read_findings(project: Path, of_paper: Paper, study: str) -> Findings:
+    """What `docs/findings.md` says of a paper first, and the verdicts that it is about; nothing of
+    another study, or where there is no such page.
+    """
+    page, table = project / "docs/findings.md", project / f"docs/results/verdicts-{study}.csv"
+    if not page.is_file() or not table.is_file():
+        return Findings()
+    begin = rf"^## {re.escape(of_paper.title)} .*\n\n((?![#-]).+(?:\n.+)*)"
+    if (found := re.search(begin, page.read_text("utf8"), re.M)) is None:
+        return Findings()
+    with table.open(encoding="utf8", newline="") as stream:
+        words = {row["statement_id"]: row["word"] for row in csv.DictReader(stream)}
+    own = {name: word for name, word in words.items() if name.startswith(f"{of_paper.key}-")}
+    return Findings(text=found[1], verdicts=own)
 
 
 @cache

@@ -81,8 +81,7 @@ def _tested(of_papers: pd.DataFrame, verdicts: pd.DataFrame) -> str:
     )
     sentences = {
         f"{_be(len(proofs))} mathematical{refuted}.": len(proofs),
-        f"{_count(n_data)} {'was' if n_data == 1 else 'were'} tested on the paper's own data, model "
-        "and protocol.": n_data,
+        f"{_be(n_data, 'was', 'were')} tested on the paper's own data, model and protocol.": n_data,
         f"The other {n_others} were tested on other models or data: they show whether a claim "
         "carries over.": n_others,
     }
@@ -90,8 +89,8 @@ def _tested(of_papers: pd.DataFrame, verdicts: pd.DataFrame) -> str:
     return " ".join([f"We tested {len(tested)} of {len(of_papers)} statements.", *shown])
 
 
-def _be(n: int) -> str:
-    return f"{_count(n)} {'is' if n == 1 else 'are'}"
+def _be(n: int, singular: str = "is", plural: str = "are") -> str:
+    return f"{_count(n)} {singular if n == 1 else plural}"
 
 
 def _count(n: int) -> str:

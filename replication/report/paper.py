@@ -17,7 +17,7 @@ from isotropy.files import record_path
 from replication.figures.spec import FigureSpec
 from replication.papers.locations import package
 from replication.papers.protocol import with_stand_ins
-from replication.plan.page_spec import Inputs, PageSpec
+from replication.plan.page_spec import Findings, Inputs, PageSpec
 from replication.provenance.record import read_record
 from replication.report.explore import FILE
 from replication.report.forest import forest
@@ -57,6 +57,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     ]
     return {
         "paper": paper,
+        "meaning": _markdown(spec.findings.text) if _is_about(spec.findings, verdicts) else "",
         "main": main_statements(paper, paper_statements),
         "forest": forest(with_number),
         "left_out": [s["head"] for s in paper_statements if not has_number(s)],
@@ -72,6 +73,14 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         ),
         "decisions": _markdown(spec.decisions),
     }
+
+
+def _is_about(findings: Findings, verdicts: pd.DataFrame) -> bool:
+    """Whether sentences by hand are about these verdicts: a study can have a known name, and other
+    models or data.
+    """
+    words = verdicts[verdicts["overall"]].set_index("statement_id")["word"]
+    return all(words.get(name) == word for name, word in findings.verdicts.items())
 
 
 def _counts(paper_statements: list[dict[str, Any]]) -> dict[str, str]:

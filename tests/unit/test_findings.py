@@ -11,6 +11,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from replication.claims.read import read_claims
+from replication.papers.registry import KEYS, paper
+from replication.plan.page_spec import Findings
+from replication.plan.pages import read_findings
+
 ORDINALS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
@@ -102,27 +107,48 @@ def depth(cai: pd.DataFrame) -> str:
     return f"({ORDINALS[len(by_layer)]} layers: ρ {rho:.2f}"
 
 
-@pytest.mark.parametrize(
-    ("name", "statement"),
-    [
-        ("mickus2024-correlations", silhouettes_rise),
-        ("mickus2024-correlations", pearson_on_polarity),
-        ("mickus2024-correlations", unscaled_supersenses),
-        ("rudman2024-steps", steering),
-        ("rudman2024-cosreg", ratio_with_cosreg),
-        ("rudman2024-stability_of_batches", batches_beyond_a_tenth),
-        ("rajaee2021-directions", orders_of_isotropy),
-        ("rajaee2021-directions_similarity", similarity_is_open),
-        ("rajaee2021-directions_similarity", word_pairs),
-        ("cai2021-directions", last_layer),
-        ("cai2021-directions", within_clusters),
-        ("cai2021-directions", depth),
-    ],
-)
+STATEMENTS = [
+    ("mickus2024-correlations", silhouettes_rise),
+    ("mickus2024-correlations", pearson_on_polarity),
+    ("mickus2024-correlations", unscaled_supersenses),
+    ("rudman2024-steps", steering),
+    ("rudman2024-cosreg", ratio_with_cosreg),
+    ("rudman2024-stability_of_batches", batches_beyond_a_tenth),
+    ("rajaee2021-directions", orders_of_isotropy),
+    ("rajaee2021-directions_similarity", similarity_is_open),
+    ("rajaee2021-directions_similarity", word_pairs),
+    ("cai2021-directions", last_layer),
+    ("cai2021-directions", within_clusters),
+    ("cai2021-directions", depth),
+]
+
+
+def sentence(name: str, statement: Callable[[pd.DataFrame], str], project: Path) -> str:
+    """The sentence of the page, made from the table; if the numbers change, so must the page."""
+    return statement(pd.read_csv(project / f"docs/results/default/{name}.csv"))
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("−", "-")
+
+
+@pytest.mark.parametrize(("name", "statement"), STATEMENTS)
 def test_statement_says_what_its_table_says(
     name: str, statement: Callable[[pd.DataFrame], str], project: Path
 ) -> None:
-    """The sentence of the page, made from the table; if the numbers change, so must the page."""
-    table = pd.read_csv(project / f"docs/results/default/{name}.csv")
-    page = re.sub(r"\s+", " ", (project / "docs/findings.md").read_text("utf8")).replace("−", "-")
-    assert statement(table) in page
+    page = plain((project / "docs/findings.md").read_text("utf8"))
+    assert sentence(name, statement, project) in page
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_summary_on_a_papers_page_has_numbers_of_tables_only(key: str, project: Path) -> None:
+    """And all verdicts of the study that it is about."""
+    findings = read_findings(project, paper(key), "default")
+    assert read_findings(project, paper(key), "other") == Findings()
+    text = plain(findings.text)
+    for name, statement in STATEMENTS:
+        text = text.replace(sentence(name, statement, project), "")
+    assert re.findall(r"[0-9]", text) == []
+    statements = {claim.belongs_to.id for claim in read_claims(paper(key))}
+    assert bool(text) == bool(findings.verdicts) == (key != "ethayarajh2019")
+    assert set(findings.verdicts) <= statements
