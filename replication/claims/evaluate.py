@@ -47,6 +47,7 @@ SCHEMA = {
     "statement_id": "str",
     "overall": "boolean",
     "ours": "boolean",
+    "control_of": "str",
     "word": "str",
     "judged": "str",
     "amount": "float64",
@@ -91,7 +92,8 @@ SCHEMA = {
 
 - `overall`: whether the row is the verdict on its whole statement: on its original cases if there
   are any, else on its stand-ins.
-- `ours`: whether the statement is a control of ours and not the paper's.
+- `ours`: whether the statement is a control of ours and not the paper's; `control_of`: the
+  statement of the paper that it is a control of.
 - `word`: the verdict; `judged`: what it would be if the number were the paper's own case (empty
   without a number).
 - `amount`: obtained minus published value, or minus the bound.
@@ -184,7 +186,7 @@ def _judge_rows(statement: Statement, rows: list[Row]) -> Iterator[dict[str, Any
     judge_cases(stand_ins)
     for row in rows:
         row.values |= {"statement_id": statement.id, "overall": len(rows) == 1}
-        row.values["ours"] = statement.ours
+        row.values |= {"ours": statement.ours, "control_of": statement.control_of}
         if row.case is not None:
             row.values |= _case_columns(row.case)
     on_stand_ins = _stand_in_columns(statement, stand_ins)
@@ -223,6 +225,7 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
         "statement": statement.text,
         "overall": True,
         "ours": statement.ours,
+        "control_of": statement.control_of,
         "source_note": first["source_note"],
         **_common_test_columns(deciding),
         "unit": "cases" if cases else "",

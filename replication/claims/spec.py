@@ -126,8 +126,13 @@ class Statement(Strict):
     id: str
     text: str
     rule: Rule = "all"
-    ours: bool = False
-    """Whether it is a control or a variant of ours, which the paper does not state."""
+    control_of: str = ""
+    """Id of the paper's statement that it is our control or variant of; empty: the paper's own."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether the paper does not state it."""
+        return bool(self.control_of)
 
 
 class Claim(Strict):
@@ -144,8 +149,8 @@ class Claim(Strict):
     """Null: the claim is a statement by itself, whose cases are the setups of the study."""
     rule: Rule = "all"
     """Rule of the statement where `part_of` is null."""
-    ours: bool = False
-    """Whether the statement is ours, where `part_of` is null."""
+    control_of: str = ""
+    """Id of the paper's statement that it is our control of, where `part_of` is null."""
     quantity: Quantity | None
     """Null: not attempted."""
     because: str | None = None
@@ -167,7 +172,7 @@ class Claim(Strict):
     def belongs_to(self) -> Statement:
         """The statement that the claim is a case of, made from the claim if it declares none."""
         return self.part_of or Statement(
-            id=self.id, text=self.statement, rule=self.rule, ours=self.ours
+            id=self.id, text=self.statement, rule=self.rule, control_of=self.control_of
         )
 
     @model_validator(mode="after")

@@ -17,7 +17,8 @@
 
   function open() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target?.matches("details.statement")) target.open = true;
+    const statement = target?.closest("details.statement");
+    if (statement) statement.open = true;
   }
 
   order.addEventListener("change", (event) => sort(event.target.value));

@@ -59,7 +59,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "paper": paper,
         "meaning": _markdown(spec.findings.text) if _is_about(spec.findings, verdicts) else "",
         "main": main_statements(paper, paper_statements),
-        "forest": forest(with_number),
+        "forest": forest(_with_controls(with_number)),
         "left_out": [s["head"] for s in paper_statements if not has_number(s)],
         "counts": _counts(paper_statements),
         "figures": [
@@ -73,6 +73,17 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         ),
         "decisions": _markdown(spec.decisions),
     }
+
+
+def _with_controls(tested: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Statements with their controls, as `controls`; a control of one that was not tested stands
+    alone.
+    """
+    rows = {s["head"]["id"]: {**s, "controls": []} for s in tested}
+    for name, row in list(rows.items()):
+        if (of := row["head"]["control_of"]) in rows:
+            rows[of]["controls"].append(rows.pop(name)["head"])
+    return list(rows.values())
 
 
 def _is_about(findings: Findings, verdicts: pd.DataFrame) -> bool:

@@ -151,7 +151,10 @@ def _claim(row: dict[str, Any]) -> dict[str, Any]:
     if word not in GROUPS:
         raise ValueError(f"expected a verdict among {', '.join(GROUPS)}, got {word!r}")
     return {
-        **{name: row[name] for name in ("id", "paper", "locator", "statement", "overall")},
+        **{
+            name: row[name]
+            for name in ("id", "paper", "locator", "statement", "overall", "control_of")
+        },
         "status": row["status"],
         "ours": bool(row["ours"]),
         "unit": row["unit"],

@@ -546,7 +546,9 @@ def test_claims_of_the_papers_are_valid() -> None:
     published = {c.id: c.published for c in claims if c.published}
     assert published["mickus2024-pearson-snli"].value == -0.878
     assert published["mickus2024-table2-qqp-roberta"].value == 379298306
-    for one in (claim.belongs_to for claim in claims):
+    statements = [claim.belongs_to for claim in claims]
+    for one in statements:
+        assert one.control_of in {"", *(other.id for other in statements if not other.ours)}
         assert one.ours == any(text in one.text for text in ("(Ours", ": ours,")), one.id
 
 
