@@ -19,10 +19,17 @@
     })),
   }));
 
+  const untested = [...document.querySelectorAll("#untested li")].map((element) => ({
+    element,
+    paper: element.dataset.p,
+    by: "ours" in element.dataset ? "us" : "authors",
+    text: plain(`${element.dataset.p} ${element.textContent}`),
+  }));
+
   // A case has the words of its statement, and its status and unit where it says nothing else.
   function item(element, statement) {
     const badge = element.querySelector(".verdict"); // its class is the group of its word
-    const verdict = badge ? [badge.classList[1], badge.textContent.slice(2)] : ["none", "not attempted"];
+    const verdict = badge ? [badge.classList[1], badge.textContent.slice(2)] : ["none", "not tested"];
     const claim = Boolean(element.id); // not that of cases alone, which is on the other page
     const own = [...statement.children].filter((one) => one.matches("summary, dl"));
     const texts = element === statement ? own : [element, ...own];
@@ -34,9 +41,20 @@
       own: plain(element.textContent) };
   }
 
-  // Minus signs as they are printed, and as they are typed.
+  // Minus signs and Greek letters as they are printed, and as they are typed.
   function plain(text) {
-    return text.toLowerCase().replace(/[\u2212\u2010\u2013]/g, "-");
+    return text.toLowerCase().replace(/[\u2212\u2010\u2013]/g, "-").replace(/\s+/g, " ")
+      .replace(/[\u03c1\u03bb\u03b6]/g, (letter) => ({ "\u03c1": "rho", "\u03bb": "lambda", "\u03b6": "zeta" })[letter]);
+  }
+
+  // The words of a search, each as a test of a text: it finds words that begin so. What is quoted,
+  // and a word with its number ("figure 3"), is a phrase, and a number is whole.
+  function tests(query) {
+    return (plain(query).match(/"[^"]+"|[a-z]+\.? \d[\d.]*(?= |$)|[^\s"]+/g) ?? []).map((word) => {
+      const text = word.replaceAll('"', "").trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+      const pattern = new RegExp(`(?<![a-z0-9.])${text}${/\d$/.test(text) ? "(?![\\d]|\\.\\d)" : ""}`);
+      return (of) => pattern.test(of);
+    });
   }
 
   function view() {
@@ -45,14 +63,14 @@
 
   function apply() {
     const wanted = view();
-    const words = plain(wanted.q || "").split(/\s+/).filter(Boolean);
+    const words = tests(wanted.q || "");
     const verdict = wanted.verdict;
     // The id of a statement finds it and its cases, not others that have it in their text.
     const only = wanted.q && sections.flatMap((one) => one.statements)
       .find(({ statement }) => statement.id && statement.id === wanted.q.trim())?.statement;
     const model = wanted.model && String(form.elements.model.selectedIndex);
     const narrow = Boolean(words.length || verdict || wanted.status || wanted.by || wanted.unit || model);
-    const matches = (one) => only ? only.contains(one.element) : words.every((word) => one.text.includes(word));
+    const matches = (one) => only ? only.contains(one.element) : words.every((word) => word(one.text));
     const fits = (one) => one.claim && matches(one) && (!model || one.models.includes(model)) &&
       (!verdict || one.verdict.includes(verdict)) && (!wanted.status || one.status === wanted.status) &&
       (!wanted.by || one.by === wanted.by) && (!wanted.unit || one.unit === wanted.unit);
@@ -68,7 +86,7 @@
           const here = ofPaper && !wanted.overall && fits(one);
           one.element.hidden = !here;
           fitting += here;
-          named ||= here && (only || words.some((word) => one.own.includes(word)));
+          named ||= here && (only || words.some((word) => word(one.own)));
         }
         statement.hidden = !headFits && fitting === 0;
         any ||= !statement.hidden;
@@ -82,7 +100,15 @@
       }
       section.hidden = !any;
     }
-    found.textContent = `${shown} ${shown === 1 ? "claim" : "claims"}`;
+    let left = 0; // statements that are not tested
+    for (const one of untested) {
+      const fits = !only && !verdict && !wanted.status && !wanted.unit && !model &&
+        (!wanted.paper || one.paper === wanted.paper) && (!wanted.by || one.by === wanted.by) &&
+        words.every((word) => word(one.text));
+      one.element.hidden = !fits;
+      left += fits;
+    }
+    found.textContent = `${shown} found` + (untested.length ? `, and ${left} statements that are not tested` : "");
     nothing.hidden = shown > 0;
     const fragment = new URLSearchParams(wanted).toString();
     others.href = page + (fragment ? `#${fragment}` : "");

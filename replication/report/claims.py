@@ -13,7 +13,7 @@ import pandas as pd
 from isotropy.files import read_json, record_path
 from replication.claims.scorecard import models_by_case
 from replication.claims.spec import WITHOUT_MODEL
-from replication.palette import GROUPS, NO_MODEL
+from replication.palette import NO_MODEL
 from replication.papers.locations import table_file
 from replication.plan.page_spec import Inputs, PageSpec
 from replication.report.verdicts import group_statements, has_number
@@ -47,8 +47,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     return {
         "by_paper": [(paper, statements) for paper, statements in paper_statements if statements],
         "setups": {job["keys"]["setup"] for job in jobs if "setup" in job["keys"]},
-        "n_claims": len(verdicts),
-        "n_tested": int((verdicts["word"].map(GROUPS) != "none").sum()),
+        "untested": [s["head"] for s in all_statements if spec.tested and not has_number(s)],
         "models": model_titles,
         "units": sorted({unit for unit in verdicts["unit"] if unit}),
         "graph": os.path.relpath(inputs("graph")[0], folder),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from isotropy.files import record_path
+from isotropy.files import RESULTS, record_path
 from replication.figures.spec import FigureSpec
 from replication.papers.locations import package
 from replication.papers.protocol import with_stand_ins
@@ -52,8 +53,10 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     with_number = list(filter(has_number, paper_statements))
     paper = next(paper for paper in spec.papers if paper.key == spec.paper)
     figures, tables = inputs("figures"), inputs("tables")
+    short = _too_short(tables)
     shown_tables = [
-        _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
+        {**_table(entry, path, folder), "banner": short and _is_trained(path)}
+        for entry, path in zip(spec.tables, tables, strict=True)
     ]
     return {
         "paper": paper,
@@ -63,7 +66,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "left_out": [s["head"] for s in paper_statements if not has_number(s)],
         "counts": _counts(paper_statements),
         "figures": [
-            _figure(entry, path, note, folder)
+            {**_figure(entry, path, note, folder), "banner": short and _is_trained(path)}
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
         ],
         "explore": FILE,
@@ -99,6 +102,22 @@ def _counts(paper_statements: list[dict[str, Any]]) -> dict[str, str]:
     of_papers, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
     counts = {"Statements of the paper": count_words(of_papers), "Our controls": count_words(ours)}
     return {name: words for name, words in counts.items() if words}
+
+
+def _too_short(tables: list[Path]) -> bool:
+    """Whether models of a paper were trained too briefly for a verdict on performance."""
+    columns = (pd.read_parquet(path).get("too_short", pd.Series(dtype=str)) for path in tables)
+    return any(bool((column != "").any()) for column in columns)
+
+
+@cache
+def _is_trained(path: Path) -> bool:
+    """Whether a table or figure is made from fine-tuned models."""
+    made_from = [Path(file.path) for file in read_record(record_path(path)).inputs]
+    below = [p for p in made_from if p.is_relative_to(f"{RESULTS}/tables")]
+    return any(p.is_relative_to(f"{RESULTS}/finetune") for p in made_from) or any(
+        map(_is_trained, below)
+    )
 
 
 def _entry(
@@ -148,7 +167,9 @@ def _figure(entry: FigureSpec, path: Path, note: Path, folder: Path) -> dict[str
 
 def _table(entry: TableSpec, path: Path, folder: Path) -> dict[str, Any]:
     table = pd.read_parquet(path, dtype_backend="numpy_nullable")  # whole numbers stay whole
-    shown = table if len(table) <= LONGEST_TABLE else table.head(FIRST_ROWS)
+    # The reasons are listed below the table
+    whole = table.drop(columns="deviations", errors="ignore")
+    shown = whole if len(table) <= LONGEST_TABLE else whole.head(FIRST_ROWS)
     constant = {name: format_cell(shown[name].iloc[0]) for name in _constant(shown)}
     shown = shown.drop(columns=list(constant))
     return {

@@ -14,10 +14,11 @@
       dialog.close();
     }
     const command = event.target.closest("code.copy");
-    if (command) {
-      copy(command);
-    }
+    if (command) copy(command);
+    const button = event.target.closest("button.copy");
+    if (button) copy(button.nextElementSibling);
   });
+  for (const button of document.querySelectorAll("button.copy")) button.hidden = false;
   document.addEventListener("keydown", (event) => {
     if ((event.key === "Enter" || event.key === " ") && event.target.matches("code.copy")) {
       event.preventDefault();
