@@ -107,7 +107,8 @@ SCHEMA = {
 - `stand_in_word`: verdict on the stand-ins among the cases of a statement (overall rows), with
   their number and in how many it holds and fails; empty without stand-ins.
 - `quantity`: what the number is, in words; empty where the cases of a statement differ.
-- `side`: `above` or `below` a `bound`, or `within` the `tolerance` of `published`.
+- `side`: `above` or `below` a `bound`, or `within` the `tolerance` of `published`, or of `bound`
+  where the paper prints no number.
 - `bound_by`: who states the bound or tolerance, `paper` or `ours`; empty where it is 0.
 - `low`, `high`: 95 % interval over the `unit`s, or over seeds and items, by `interval_method`.
 - `runs`: the value of each run, in rising order, separated by spaces; `n_outliers`: how many of
@@ -591,10 +592,9 @@ def _test_columns(claim: Claim) -> dict[str, Any]:
     if claim.test is None:
         return columns
     if isinstance(claim.test, Equals):
-        assert claim.published is not None
-        around = claim.test.around(claim.published.value)
-        by = "ours" if around else ""
-        return columns | {"side": "within", "bound_by": by, "tolerance": around}
+        around = claim.test.around(claim.value)
+        by, bound = "ours" if around else "", math.nan if claim.published else claim.value
+        return columns | {"side": "within", "bound": bound, "bound_by": by, "tolerance": around}
     by = "paper" if claim.test.published else "ours" if claim.test.bound else ""
     return columns | {"side": claim.test.kind, "bound": claim.test.bound, "bound_by": by}
 

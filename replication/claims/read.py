@@ -111,8 +111,6 @@ def _look_up(keys: dict[str, Any], numbers: list[PublishedNumber]) -> tuple[floa
     Raises:
         ValueError: not exactly one row matches.
     """
-    if "value" in keys:
-        return float(keys["value"]), keys
     rows = matching_rows(keys, numbers)
     if len(rows) != 1:
         raise ValueError(f"published: {_explain_mismatch(keys, numbers, len(rows))}")

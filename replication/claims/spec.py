@@ -89,9 +89,11 @@ class Quantity(Strict):
 
 
 class Equals(Strict):
-    """Test that the whole interval lies within the tolerance around the published value."""
+    """Test that the whole interval lies within the tolerance around a value."""
 
     kind: Literal["equals"]
+    value: float | None = None
+    """The value, where the paper says it without a number; null: the published one."""
     tolerance: Annotated[float, Field(ge=0)] = 0
     relative: Annotated[float, Field(ge=0)] = 0
     """Relative tolerance, as a share of the published value; added to `tolerance`."""
@@ -169,6 +171,14 @@ class Claim(Strict):
     """Why the claim is not attempted on stand-ins, which could not meet it; null: it is."""
 
     @property
+    def value(self) -> float:
+        """The value that an `equals` tests."""
+        if isinstance(self.test, Equals) and self.test.value is not None:
+            return self.test.value
+        assert self.published is not None
+        return self.published.value
+
+    @property
     def belongs_to(self) -> Statement:
         """The statement that the claim is a case of, made from the claim if it declares none."""
         return self.part_of or Statement(
@@ -182,8 +192,8 @@ class Claim(Strict):
             raise ValueError("expected either `quantity` and `test`, or `because`")
         if absent != (self.unit is None):
             raise ValueError("expected `unit` beside `quantity`")
-        if isinstance(self.test, Equals) and self.published is None:
-            raise ValueError("expected a published value for `equals`")
+        if isinstance(self.test, Equals) and (self.published is None) == (self.test.value is None):
+            raise ValueError("expected either a published value or `value` for `equals`")
         quantity = self.quantity
         of_layers = quantity and quantity.statistic in ("share", "second_lowest")
         over_layers = quantity and (quantity.against or of_layers)

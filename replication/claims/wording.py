@@ -79,7 +79,8 @@ def expectation(row: Mapping[str, Any]) -> str:
         text = f"{'>' if row['side'] == 'above' else '<'} {row['bound']:g}"
         return f"{text} ({by} bound)" if by else text
     tolerance = f" ± {row['tolerance']:.3g} ({by} tolerance)" if by else ""
-    return f"{row['published']:.12g}{tolerance}"
+    value = row["bound"] if math.isnan(row["published"]) else row["published"]
+    return f"{value:.12g}{tolerance}"
 
 
 def readable(verdicts: pd.DataFrame) -> pd.DataFrame:

@@ -108,7 +108,7 @@
       one.element.hidden = !fits;
       left += fits;
     }
-    found.textContent = `${shown} found` + (untested.length ? `, and ${left} statements that are not tested` : "");
+    found.textContent = `${shown} found` + (untested.length ? `, ${left} more among what is not tested` : "");
     nothing.hidden = shown > 0;
     const fragment = new URLSearchParams(wanted).toString();
     others.href = page + (fragment ? `#${fragment}` : "");
