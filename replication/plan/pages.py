@@ -181,8 +181,8 @@ def read_findings(project: Path, of_paper: Paper, study: str) -> Findings:
 
 @cache
 def _glossary(page: Path) -> dict[str, str]:
-    """Words and their meanings, from the tables of a docs page; nothing where there is no page."""
-    text = page.read_text("utf8") if page.is_file() else ""
+    """Words of the pages and of the field, from a docs page; nothing where there is no page."""
+    text = page.read_text("utf8").partition("## Words of the pages")[2] if page.is_file() else ""
     return dict(re.findall(r"^\| ([^|`]+) \| ([^|]+) \| `", text, re.M))
 
 

@@ -105,6 +105,7 @@ def _outcome(paper: Publication, rows: pd.DataFrame, up: str) -> str:
             _number(head) or head["detail"],
         )
         for head in (s["head"] for s in select_by_origin(statements, ours=False) if has_number(s))
+        if head["id"] not in {statement.id for statement in paper.main}
     ]
     claims, others = (
         f"{up}site/{name}.html#paper={paper.key}" for name in ("claims", "not-tested")
@@ -119,7 +120,11 @@ def _outcome(paper: Publication, rows: pd.DataFrame, up: str) -> str:
             f"## What was found\n\nStatements of the paper: {counts}.",
             "\n".join(["| | main statement | here | why |", "| --- | --- | --- | --- |", *main]),
             "\n".join(
-                ["| | statement | what we test | here |", "| --- | --- | --- | --- |", *tested]
+                [
+                    "| | other statement | what we test | here |",
+                    "| --- | --- | --- | --- |",
+                    *tested,
+                ]
             ),
             f"{controls}[The statements that are not tested]({others}), with reasons.",
         ]

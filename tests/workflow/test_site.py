@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from isotropy.files import sha256_file
 from replication.cli import app
-from replication.papers.registry import papers
+from replication.palette import GROUPS
+from replication.papers.registry import KEYS, papers
 from replication.plan.page_spec import PageSpec
 from replication.plan.pages import pages
 from replication.provenance.identity import MARK
@@ -98,7 +99,7 @@ def test_exported_site_is_whole(smoke_copy: Workflow, tmp_path: Path, browser: B
     refused = command("site", str(public), root)
     assert (refused.exit_code, "empty folder" in refused.output) == (2, True)
     visit = Visit(browser, public)
-    visit.open("index.html").get_by_role("link", name="Claims", exact=True).click()
+    visit.open("index.html").get_by_role("link", name="Statements", exact=True).click()
     until(visit.page, "/[1-9]/.test(document.querySelector('#filters output')?.textContent)")
     assert visit.problems == []
     page = smoke_copy.folder / "results/site/cai2021.html"
@@ -169,24 +170,32 @@ def test_search_and_filters_narrow_the_claims(smoke: Workflow, browser: Browser)
         return int(page.locator("#filters output").inner_text().split()[0])
 
     verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
-    attempted = verdicts[verdicts["word"] != "not attempted"]
+    groups = verdicts["word"].map(GROUPS)
+    attempted = verdicts[groups != "none"]
     assert n_shown() == len(attempted)
     page.get_by_label("Paper").select_option("mickus2024")
     assert n_shown() == (attempted["paper"] == "mickus2024").sum()
     page.get_by_label("Verdict").select_option("fails")
-    failing = attempted["word"].isin(["inconsistent", "contradicted", "deviates"])
+    failing = groups[attempted.index] == "fails"
     assert n_shown() == (failing & (attempted["paper"] == "mickus2024")).sum()
     page.get_by_label("Verdict").select_option("")
     page.get_by_label("Search").fill("pearson")
     n_found = n_shown()
     assert 0 < n_found < len(attempted)
+    page.get_by_label("Search").fill("Figure 3")
+    n_figure = n_shown()
+    page.get_by_label("Search").fill("3 figure")
+    assert n_figure < n_shown()
+    page.get_by_label("Search").fill("swiss roll")
+    assert "6 more among what is not tested" in page.locator("#filters output").inner_text()
+    page.get_by_label("Search").fill("pearson")
     filters = page.url.split("#")[1]
     again = Visit(browser, smoke.folder / "results").open(f"site/claims.html#{filters}")
     assert again.locator("#filters output").inner_text().split()[0] == str(n_found)
     assert again.get_by_label("Search").input_value() == "pearson"
     page.get_by_label("Search").fill("no claim says this")
-    assert page.get_by_text("No claim fits").is_visible()
-    page.get_by_role("button", name="Show all claims").click()
+    assert page.get_by_text("Nothing fits").is_visible()
+    page.get_by_role("button", name="Show all").click()
     until(page, "document.getElementById('nothing').hidden")
     assert n_shown() == len(attempted)
     page.get_by_label("Paper").select_option("cai2021")
@@ -197,6 +206,14 @@ def test_search_and_filters_narrow_the_claims(smoke: Workflow, browser: Browser)
     page.get_by_label("Paper").select_option("")
     assert n_shown() == len(others)
     assert visit.problems == []
+
+
+@pytest.mark.parametrize("name", ["index.html", *(f"site/{key}.html" for key in KEYS)])
+def test_pages_print_on_few_sheets(name: str, smoke: Workflow, browser: Browser) -> None:
+    """The overview on two pages of A4, a paper on six."""
+    page = Visit(browser, smoke.folder / "results").open(name)
+    sheets = re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))
+    assert 1 <= len(sheets) <= (2 if name == "index.html" else 6)
 
 
 def test_unfolding_a_claim_leads_to_the_digest_of_a_fetched_file(
