@@ -1,5 +1,6 @@
 """report: web pages with all results. Needs: all figures, tables and verdicts. Gives:
-results/index.html, results/site/{page}.html, {paper}-report.md; results/index.explore.js, which
+results/index.html, results/site/{page}.html, {paper}-report.md, {paper}.docs.md, {paper}.figures.txt (the
+code of its figures); results/index.explore.js, which
 draws interactive figures; results/site/run.json, run.lineage.json and run.graph.js, which describe
 all jobs: time, machine and inputs."""
 
@@ -36,7 +37,9 @@ rule write_pages:
     output:
         page=PLAN.files("site", ".html"),
         explore="results/index.explore.js",
-        markdown=PLAN.report_files(".md"),
+        markdown=PLAN.page_files("report", ".md"),
+        docs=PLAN.page_files("paper", ".docs.md"),
+        figures=PLAN.page_files("paper", ".figures.txt"),
         record=PLAN.files("site", ".record.json"),
     log:
         "results/logs/report/pages.log",

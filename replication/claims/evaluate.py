@@ -267,9 +267,7 @@ def _case_rows(claim: Claim, our_tables: Tables) -> Iterator[Row]:
     row: dict[str, Any] = claim.model_dump(include={"id", "paper", "locator", "statement"})
     row |= {
         "published": claim.published.value if claim.published else math.nan,
-        "source_note": claim.published.source_note
-        if claim.published
-        else "a direction, not a number",
+        "source_note": claim.published.source_note if claim.published else "",
         **_test_columns(claim),
         "unit": claim.unit or "",
         **dict.fromkeys(("table", "column", "record"), ""),

@@ -45,6 +45,8 @@ class PageSpec(Spec):
     """What the paper's results mean."""
     decisions: str = ""
     """Sections of the paper's docs page that the page shows, as Markdown."""
+    docs: str = ""
+    """The paper's docs page, as Markdown."""
     citation: str = ""
     """How to cite this software, as BibTeX."""
     protocol: list[Line] = []

@@ -76,6 +76,7 @@ def site_spec(plan: Plan, path: list[str]) -> Spec | None:
                 protocol=_protocol(plan, key),
                 findings=read_findings(plan.project, paper(key), study),
                 decisions=_sections(plan.project, key, FROM_DOCS),
+                docs=_docs(plan.project, key),
             )
         case ["site", name] if (key := name.removesuffix(REPORT)) in KEYS:
             return PageSpec(
@@ -151,13 +152,15 @@ def _protocol(plan: Plan, key: str) -> list[Line]:
 
 
 @cache
-def _sections(project: Path, key: str, headings: tuple[str, ...]) -> str:
-    """Sections of a paper's docs page by the beginnings of their headings, in that order; nothing
-    where there is no page.
-    """
+def _docs(project: Path, key: str) -> str:
+    """A paper's docs page; nothing where there is none."""
     page = project / "docs" / "papers" / f"{key}.md"
-    text = page.read_text("utf8") if page.is_file() else ""
-    sections = re.split(r"^(?=## )", text, flags=re.M)
+    return page.read_text("utf8") if page.is_file() else ""
+
+
+def _sections(project: Path, key: str, headings: tuple[str, ...]) -> str:
+    """Sections of a paper's docs page by the beginnings of their headings, in that order."""
+    sections = re.split(r"^(?=## )", _docs(project, key), flags=re.M)
     return "\n".join(
         section for heading in headings for section in sections if section.startswith(heading)
     )

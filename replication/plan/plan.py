@@ -299,9 +299,9 @@ class Plan:
         values = [f"{RESULTS}/{stem}.js" for stem in explored]
         return {"note": self.files(folder, ".txt"), "values": values}
 
-    def report_files(self, suffix: str) -> list[str]:
-        """List the files with a suffix of the papers' reports."""
-        stems = [s for s in self.batch("site") if getattr(self.spec(s), "kind", "") == "report"]
+    def page_files(self, kind: str, suffix: str) -> list[str]:
+        """List the files with a suffix of the pages of a kind."""
+        stems = [s for s in self.batch("site") if getattr(self.spec(s), "kind", "") == kind]
         return [f"{RESULTS}/{stem}{suffix}" for stem in stems]
 
     def table_files(self) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from isotropy.files import read_json, record_path
+from isotropy.printable import without_remark
 from replication.claims.scorecard import models_by_case
 from replication.claims.spec import WITHOUT_MODEL
 from replication.palette import NO_MODEL
@@ -47,7 +48,11 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     return {
         "by_paper": [(paper, statements) for paper, statements in paper_statements if statements],
         "setups": {job["keys"]["setup"] for job in jobs if "setup" in job["keys"]},
-        "untested": [s["head"] for s in all_statements if spec.tested and not has_number(s)],
+        "untested": [
+            {**s["head"], "statement": without_remark(s["head"]["statement"])}
+            for s in all_statements
+            if spec.tested and not has_number(s)
+        ],
         "models": model_titles,
         "units": sorted({unit for unit in verdicts["unit"] if unit}),
         "graph": os.path.relpath(inputs("graph")[0], folder),

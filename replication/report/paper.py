@@ -4,9 +4,11 @@ paper is silent.
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,8 @@ FIRST_ROWS = 5
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
-    """Make the variables of the page's template.
+    """Make the variables of the page's template, and `files` beside it: the docs page of the paper
+    and the code of its figures.
 
     Args:
         spec: the spec of the page.
@@ -70,6 +73,10 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
         ],
         "explore": FILE,
+        "files": {
+            "docs": spec.docs,
+            "figures": inspect.getsource(import_module(f"{package(str(spec.paper))}.figures")),
+        },
         "tables": shown_tables,
         "protocol": with_stand_ins(
             spec.protocol, (source for table in shown_tables for source in table["fetched"])

@@ -26,7 +26,7 @@ NAMED_PACKAGES = ("torch", "transformers", "numpy", "scikit-learn")
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
-    """Make the variables of the page's template; `markdown` is the report as Markdown.
+    """Make the variables of the page's template; `files` has the report as Markdown.
 
     Args:
         spec: the spec of the page; its `decisions` are the sections of the docs to show.
@@ -50,7 +50,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     return {
         "paper": paper,
-        "markdown": text,
+        "files": {"markdown": text},
         "html": Markup(html),  # noqa: S704 - markdown-it escapes what is not Markdown
     }
 

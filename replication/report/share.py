@@ -55,7 +55,7 @@ def report_text(root: Path, key: str, kind: Format, folder: Path) -> str:
         )
         mark = MARK + record.id
         if kind == "md":
-            return f"{content['markdown']}\n<!-- {mark} -->\n"
+            return f"{content['files']['markdown']}\n<!-- {mark} -->\n"
         return render(spec, content, folder, mark)
 
 

@@ -17,6 +17,7 @@ for job in jobs(snakemake, PageSpec):
         if "explore" in job.output:
             with job.write("explore") as path:
                 path.write_text(explore_script(), "utf8")
-        if "markdown" in job.output:
-            with job.write("markdown") as path:
-                path.write_text(f"{content['markdown']}\n<!-- {job.mark} -->\n", "utf8")
+        for name in {"markdown", "docs", "figures"} & set(job.output):
+            mark = f"# {job.mark}" if name == "figures" else f"<!-- {job.mark} -->"
+            with job.write(name) as path:
+                path.write_text(f"{content['files'][name]}\n{mark}\n", "utf8")
