@@ -51,10 +51,14 @@ from replication.plan.config import load_study
 from replication.plan.costs import CostModel, longest_runtime, read_rates
 from replication.plan.plan import Plan
 from replication.plan.progress import show_progress
-from replication.plan.status import expected_results, survey, to_be_made
+from replication.plan.status import (
+    expected_results,
+    has_results,
+    survey,
+    to_be_made,
+)
 from replication.prepare.spec import CorpusSpec, SentencesSpec, WordsSpec
 from replication.provenance.code import Codebase
-from replication.provenance.format import LEDGER
 from replication.provenance.ledger import append_run
 from replication.provenance.record import find_record, spec_digest
 from replication.yaml_files import read_yaml
@@ -264,9 +268,12 @@ def places(stem):
 
 def results_to_make():
     """Return the records of results that must be made, by the records that there are."""
-    if not (RESULTS / LEDGER).is_file():
+    if not has_results(RESULTS.parent):
         return []
-    results = survey(RESULTS.parent, expected_results(COSTS), CODEBASE)
+    try:
+        results = survey(RESULTS.parent, expected_results(COSTS), CODEBASE)
+    except IsotropyError as error:
+        raise WorkflowError(escape_for_terminal(str(error))) from None
     return [f"{RESULTS}/{name}{RECORD_SUFFIX}" for name in to_be_made(results)]
 
 
@@ -278,7 +285,7 @@ def note_run():
     if MODULE_CONFIG is not None:
         files, values = [], MODULE_CONFIG
     try:
-        append_run(RESULTS, PROJECT, files, values)
+        append_run(RESULTS, PROJECT, files, values, config)
     except IsotropyError as error:
         raise WorkflowError(escape_for_terminal(str(error))) from None
 

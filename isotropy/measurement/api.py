@@ -100,6 +100,8 @@ def compare(a: Any, b: Any, **options: Any) -> pd.DataFrame:
         raise InputError("compare takes no transforms: give it results of measure with them")
     if options and is_result(a) and is_result(b):
         raise InputError(f"{min(options)} is for measuring, and both are results of measure")
+    # Both need the values of a generator
+    options = {k: list(v) if isinstance(v, Iterator) else v for k, v in options.items()}
     with _plain_errors() as work:
         measured = []
         for x in (a, b):

@@ -116,6 +116,8 @@ def open_input(x: Any, request: Request, work: Path) -> Opened:
     """
     if isinstance(x, str | os.PathLike):
         return _open_name(os.fspath(x), request, work)
+    if hasattr(x, "collect") and not hasattr(x, "shape"):  # of polars
+        raise IsotropyError(f"{type(x).__name__}: its rows are not computed yet: call .collect()")
     parts = x if isinstance(x, tuple | list) else (x,)
     if any(isinstance(part, torch.nn.Module) for part in parts):
         title = type(parts[0]).__name__
@@ -282,7 +284,7 @@ def _named_column(value: Any, request: Request, default: Path | None = None) -> 
         return parse_column(os.fspath(value), quoting=request.quoting)
     if not isinstance(value, str):
         return None
-    if Path(value).is_file() or Path(value.rpartition(":")[0]).is_file():
+    if os.path.isfile(value) or os.path.isfile(value.rpartition(":")[0]):
         return parse_column(value, quoting=request.quoting)
     return None if default is None else Column(default, value, request.quoting)
 

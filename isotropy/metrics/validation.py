@@ -108,7 +108,7 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray:
         tensor = require_dense(values.detach(), name)
         if tensor.is_floating_point() and tensor.dtype != torch.float64:
             tensor = tensor.float()
-        array: np.ndarray = tensor.cpu().resolve_conj().numpy()
+        array: np.ndarray = tensor.cpu().resolve_conj().resolve_neg().numpy()
         return array
     if hasattr(values, "toarray"):  # of SciPy
         raise ValueError(f"{name} are a sparse matrix: pass .toarray()")

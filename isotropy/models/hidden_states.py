@@ -141,12 +141,17 @@ def given_model(title: str, model: Any, device: str) -> Any:
     from torch.nn import DataParallel
     from torch.nn.parallel import DistributedDataParallel
 
-    parts = [
-        part.module if isinstance(part, DataParallel | DistributedDataParallel) else part
-        for part in (model if isinstance(model, tuple | list) else (model,))
-    ]
-    is_pair = len(parts) == 2 and hasattr(parts[0], "forward") and hasattr(parts[1], "is_fast")
-    if not is_pair and not (len(parts) == 1 and hasattr(parts[0], "encode")):
+    parts = list(model) if isinstance(model, tuple | list) else [model]
+    while True:  # a compiled pair stays compiled
+        inner = getattr(parts[0], "_orig_mod", None)
+        if isinstance(parts[0], DataParallel | DistributedDataParallel):
+            parts[0] = parts[0].module
+        elif inner is not None and (len(parts) == 1 or isinstance(inner, DataParallel)):
+            parts[0] = inner
+        else:
+            break
+    is_pair = len(parts) == 2 and hasattr(parts[0], "config") and hasattr(parts[1], "is_fast")
+    if not is_pair and not (len(parts) == 1 and hasattr(parts[0], "truncate_embeddings")):
         got = ", ".join(type(part).__name__ for part in parts)
         raise IsotropyError(
             f"{title}: expected a SentenceTransformer, or a model of transformers and its "

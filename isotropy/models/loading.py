@@ -100,6 +100,14 @@ def weight_reports() -> Iterator[list[tuple[Any, dict[str, Any]]]]:
         PreTrainedModel.from_pretrained = original
 
 
+def output_options(config: Any) -> dict[str, bool]:
+    """Arguments with which a model returns its hidden states by name, whatever its configuration
+    says of outputs.
+    """
+    named = {} if getattr(config, "return_dict", True) else {"return_dict": True}
+    return {"output_hidden_states": True, **named}
+
+
 def text_encoder(model: Any) -> Any:
     """Return the encoder of an encoder-decoder, else the model itself."""
     return model.get_encoder() if model.config.is_encoder_decoder else model

@@ -39,6 +39,7 @@ from isotropy.models.loading import (
     avoid_reading_masks,
     inspect_hidden_states,
     load_weights,
+    output_options,
     text_encoder,
 )
 
@@ -271,7 +272,7 @@ class SentenceEncoder:
         outputs = self.model(
             input_ids=to_device(input_ids, self.device),
             attention_mask=self._mask_input(mask),
-            output_hidden_states=True,
+            **output_options(self.model.config),
             **options,
             **self._options,
         )

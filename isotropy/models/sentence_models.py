@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from isotropy.models.loading import (
     check_weights,
     differs_beyond_rounding,
     inspect_hidden_states,
+    output_options,
     text_encoder,
     weight_reports,
 )
@@ -222,8 +224,15 @@ class SentenceModel:
         options: dict[str, Any] = {"batch_size": len(texts), "show_progress_bar": False}
         if self.prompt or self.library.default_prompt_name is not None:
             options["prompt"] = self.prompt
+        accepted = signature(self.library.encode).parameters.values()
+        if all(parameter.kind != parameter.VAR_KEYWORD for parameter in accepted):
+            names = {parameter.name for parameter in accepted}
+            options = {name: v for name, v in options.items() if name in {*names, "prompt"}}
         with self.library.truncate_embeddings(self.truncate_dim):
-            vectors = torch.as_tensor(self.library.encode(list(texts), **options))
+            result = self.library.encode(list(texts), **options)
+        if isinstance(result, Mapping):
+            raise ValueError("its encode gives a mapping, not a vector for each text")
+        vectors = torch.as_tensor(result)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ValueError(
                 f"its encode gives {tuple(vectors.shape)} for {len(texts)} texts, not a vector each"
@@ -238,7 +247,7 @@ class SentenceModel:
         states: Sequence[torch.Tensor] = self._encoder(
             input_ids=features["input_ids"].to(self.device),
             attention_mask=_attention_mask(features).to(self.device),
-            output_hidden_states=True,
+            **output_options(self._encoder.config),
             **optional,
         ).hidden_states
         return states

@@ -29,7 +29,7 @@ from isotropy.read.table_text import format_suffix
 from isotropy.read.tables import read_number_table, read_parquet
 from isotropy.read.word_vectors import WordVectors, read_text_vectors, read_word2vec
 
-TEXT_SUFFIXES = (".txt", ".vec", ".glove", ".w2v")
+TEXT_SUFFIXES = (".txt", ".vec", ".emb", ".glove", ".w2v")
 TABLES = (".parquet", ".csv", ".tsv")
 OBJECTS = (
     "the array holds Python objects, which would have to be unpickled: save numbers, as with "

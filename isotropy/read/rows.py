@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import torch
 
 from isotropy.errors import IsotropyError, first_line, format_value
 from isotropy.metrics.validation import require_dense
@@ -26,7 +27,10 @@ def list_values(values: Any, name: str) -> list[Any]:
     Raises:
         IsotropyError: not one value per row, in an order.
     """
-    if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):
+    if len(getattr(values, "column_names", ())) == 1:  # of Arrow
+        values = values.column(0)
+    is_single = isinstance(values, str | bytes | Mapping | Set)
+    if is_single or not isinstance(values, Iterable) or getattr(values, "shape", None) == ():
         raise IsotropyError(f"{name}: expected one per row, got {format_value(values)}")
     shape: Sequence[int] = getattr(values, "shape", ())
     if len(shape) > 1 and shape[1:] != (1,):
@@ -36,7 +40,7 @@ def list_values(values: Any, name: str) -> list[Any]:
     try:
         if len(shape) > 1:
             values = np.asarray(values)[:, 0]
-        if hasattr(values, "detach"):
+        if isinstance(values, torch.Tensor):
             values = require_dense(values, name).detach().cpu()
     except ValueError as error:
         raise IsotropyError(first_line(error)) from None

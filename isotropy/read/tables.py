@@ -469,7 +469,10 @@ def _choose_lists(table: Table, columns: Sequence[str] | None, lists: list[str])
 
 def _list_cloud(title: str, source: Columns, name: str, single: bool) -> PointCloud:
     first = next(source.batches(1, [name]), None)
-    width = len(first.column(name)[0].as_py() or []) if first else 0
+    vector = first.column(name)[0].as_py() if first else []
+    if vector is None:
+        raise IsotropyError(f"{title}, {name}: row 1: expected numbers, got no vector")
+    width = len(vector)
     shape = source.n, width
     require_matrix(f"{title}, {name}", shape)
     blocks = partial(_list_blocks, title, source, name, width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, suggest
+from isotropy.errors import IsotropyError, format_value, suggest
 from isotropy.read.rows import class_keys, require_texts
 from isotropy.read.table_text import (
     format_suffix,
@@ -52,10 +53,10 @@ def parse_column(text: str, *, quoting: bool = False) -> Column:
     """
     path = Path(text)
     file, mark, field = text.rpartition(":")
-    is_path = path.exists() or not mark
+    is_path = os.path.exists(text) or not mark
     result = Column(path, None, quoting) if is_path else Column(Path(file), field, quoting)
-    if not result.path.is_file():
-        raise IsotropyError(f"{result.path}: no such file")
+    if not os.path.isfile(result.path):
+        raise IsotropyError(f"{format_value(str(result.path))[1:-1]}: no such file")
     return result
 
 

@@ -10,8 +10,8 @@ import typer
 from isotropy.cli import print_line
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS, sha256_file
-from isotropy.scrub import restore_path
-from replication.provenance.format import CONFIGURATION, LEDGER, METADATA
+from isotropy.scrub import restore_path, scrub
+from replication.provenance.format import CONFIGURATION, METADATA
 from replication.resources import count_gpus
 
 if TYPE_CHECKING:
@@ -60,24 +60,31 @@ def run_configuration(project: Path, root: Path, *, unchanged: bool = False) -> 
     Args:
         project: the checkout.
         root: folder of the run.
-        unchanged: whether its files must be those of the run.
+        unchanged: whether its values must be those of the run.
 
     Raises:
-        IsotropyError: a file is not there, or is not that of the run.
+        IsotropyError: a file is not there, or is not that of the run; or values are not.
     """
     from replication.plan.config import read_configuration
     from replication.provenance.ledger import last_run
+    from replication.spec import digest
 
     if (root / METADATA).is_file() and (root / CONFIGURATION).is_file():
         return read_configuration([root / CONFIGURATION], {})
     entry = last_run(root / RESULTS)
-    files, overrides = _files_of(entry, project, unchanged=unchanged), entry["overrides"]
+    files, overrides = _files_of(entry, project), entry["overrides"]
     sources = overrides.get("sources")
     if isinstance(sources, dict):
         paths = {k: v for k, v in sources.items() if k in PATHS and isinstance(v, str)}
         restored = {k: restore_path(v) for k, v in paths.items()}
         overrides = overrides | {"sources": sources | restored}
-    return read_configuration(files, overrides)
+    values = read_configuration(files, overrides)
+    if unchanged and digest(scrub(values)) != entry.get("configuration"):
+        raise IsotropyError(
+            f"{', '.join(map(str, files))}: not the configuration of the last run: run the "
+            "workflow again"
+        )
+    return values
 
 
 def study_costs(
@@ -95,28 +102,28 @@ def study_costs(
 
 def survey_study(root: Path, costs: CostModel, project: Path) -> list[ResultState]:
     """The state of each result of a study in a folder; none if it has no results at all."""
-    from replication.plan.status import expected_results, survey
+    from replication.plan.status import expected_results, has_results, survey
     from replication.provenance.code import Codebase
 
-    if not (root / RESULTS / LEDGER).is_file():
+    if not has_results(root):
         return []
     return survey(root, expected_results(costs), Codebase(project))
 
 
-def _files_of(run: dict[str, Any], project: Path, *, unchanged: bool) -> list[Path]:
+def _files_of(run: dict[str, Any], project: Path) -> list[Path]:
     """Return the paths of the configuration files of a run.
 
     Raises:
         IsotropyError: a file outside the checkout has changed since: a ledger of someone else
-            could name any file of this machine; or one in it, and all must be `unchanged`.
+            could name any file of this machine.
     """
     files = []
     for entry in run["configfiles"]:
         file = project / restore_path(entry["path"])
         inside = file.resolve().is_relative_to(project.resolve())
-        is_checked = (unchanged or not inside) and file.is_file()
-        if is_checked and sha256_file(file) != entry["sha256"]:
-            advice = "run the workflow again" if unchanged else "name it with --configfile"
-            raise IsotropyError(f"{file} is not what configured the last run: {advice}")
+        if not inside and file.is_file() and sha256_file(file) != entry["sha256"]:
+            raise IsotropyError(
+                f"{file} is not what configured the last run: name it with --configfile"
+            )
         files.append(file)
     return files

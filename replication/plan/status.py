@@ -5,6 +5,8 @@ the audit all ask here.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from isotropy.files import RECORD_SUFFIX, RESULTS, read_json
-from replication.provenance.format import UNREADABLE, identity
+from isotropy.errors import IsotropyError
+from isotropy.files import RECORD_SUFFIX, RESULTS
+from replication.provenance.format import LEDGER, UNREADABLE, identity
 from replication.provenance.ledger import last_jobs
 from replication.resources import LOCK, is_locked
 
@@ -123,16 +126,27 @@ def survey(root: Path, expected: Mapping[str, Expected], codebase: Codebase) -> 
         codebase: the code with which records are compared.
 
     Raises:
-        IsotropyError: the ledger is damaged.
+        IsotropyError: the ledger is damaged, or missing beside records.
     """
     files, records = _Files(root), _Records(root)
     entries = last_jobs(root / RESULTS)
+    if files.records and not entries:
+        raise IsotropyError(
+            f"{root / RESULTS / LEDGER} names no job, but there are records beside it: restore it "
+            f"from a copy, or move {root / RESULTS} away to begin anew"
+        )
     results = {
         name: _result(name, result, files, records, entries, codebase)
         for name, result in expected.items()
     }
     _add_consequences(results)
     return [_without_merged_shards(result, results) for result in results.values()]
+
+
+def has_results(root: Path) -> bool:
+    """Return whether a folder has the ledger of a study, or a record."""
+    results = root / RESULTS
+    return (results / LEDGER).is_file() or any(results.rglob(f"*{RECORD_SUFFIX}"))
 
 
 def to_be_made(results: Iterable[ResultState]) -> list[str]:
@@ -170,6 +184,7 @@ def _without_merged_shards(result: ResultState, results: Mapping[str, ResultStat
 class _Facts(NamedTuple):
     """What a record says of its files."""
 
+    sha256: str
     identity: str
     outputs: list[str]
     temporary: tuple[str, ...]
@@ -185,8 +200,10 @@ def _read_facts(path: str, changed: int, size: int) -> _Facts | None:
     ten times as long: the audit does that.
     """
     try:
-        record = read_json(Path(path))
+        content = Path(path).read_bytes()
+        record = json.loads(content)
         return _Facts(
+            hashlib.sha256(content).hexdigest(),
             identity(record),
             [file["path"] for file in record["outputs"]],
             tuple(record["temporary"]),
@@ -211,11 +228,17 @@ class _Records:
             return _read_facts(path, stat.st_mtime_ns, stat.st_size)
         return None
 
-    def changes(self, name: str, expected: Expected) -> Iterator[str]:
-        """Yield reasons why a result must be made again, though its spec and code are the same."""
+    def changes(self, name: str, sha256: str, expected: Expected) -> Iterator[str]:
+        """Yield reasons why a result must be made again, though its spec and code are the same.
+
+        Args:
+            name: the result.
+            sha256: digest of its record in the ledger.
+            expected: what the plan says of it.
+        """
         record = self.facts(f"{RESULTS}/{name}{RECORD_SUFFIX}")
-        if record is None:
-            yield "its record cannot be read"
+        if record is None or record.sha256 != sha256:
+            yield "its record is not what its job wrote"
             return
         parts = {path for path in record.reads if "/shards/" in path}  # gone once merged
         if changed := sorted((record.reads - parts) ^ expected.reads):
@@ -298,7 +321,11 @@ def _result(
     core_seconds = seconds if expected.gpu else max(seconds, cpu)
     ended = datetime.fromisoformat(entry["time"]).timestamp()
     is_current = codebase.is_current(entry, expected.spec)
-    reason = next(records.changes(name, expected), "") if is_current else "its code has changed"
+    reason = (
+        next(records.changes(name, entry["sha256"], expected), "")
+        if is_current
+        else "its code has changed"
+    )
     state: State = "stale" if reason else "done"
     return ResultState(name, state, expected, seconds, core_seconds, ended, reason)
 

@@ -22,11 +22,15 @@ from replication.provenance.format import (
     require_entry,
 )
 from replication.resources import lock_file
-from replication.spec import canonical_json
+from replication.spec import canonical_json, digest
 
 
 def append_run(
-    results: Path, project: Path, configfiles: Iterable[Path | str], overrides: Mapping[str, Any]
+    results: Path,
+    project: Path,
+    configfiles: Iterable[Path | str],
+    overrides: Mapping[str, Any],
+    merged: Mapping[str, Any] | None = None,
 ) -> None:
     """Add an entry for the start of a run with its configuration, unless the last entry of a run
     has the same configuration.
@@ -36,6 +40,7 @@ def append_run(
         project: the checkout.
         configfiles: configuration files in the order in which they are merged.
         overrides: configuration values from the command line.
+        merged: all values together, of which the entry has the digest.
     """
     digested = []
     for file in (Path(configfile).resolve() for configfile in configfiles):
@@ -43,6 +48,8 @@ def append_run(
         name = file.relative_to(project.resolve()).as_posix() if inside else str(file)
         digested.append({"path": scrub(name), "sha256": sha256_file(file)})
     entry = {"event": "run", "configfiles": digested, "overrides": scrub(dict(overrides))}
+    if merged is not None:
+        entry["configuration"] = digest(scrub(dict(merged)))
     try:
         last = last_run(results)
     except IsotropyError:

@@ -47,6 +47,8 @@ def report_text(root: Path, key: str, kind: Format, folder: Path) -> str:
     folder = folder.resolve()
     with chdir(root):
         page = Path(RESULTS, f"site/{key}{REPORT}.html")
+        if not page.is_file():
+            raise IsotropyError(f"{page} is missing: run the workflow first")
         record = read_record(record_path(page))
         require_intact(Path(), [page])
         spec = PageSpec.model_validate(record.spec)

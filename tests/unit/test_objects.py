@@ -143,6 +143,7 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "bidirectional": ("llama", BidirectionalLlama),
     "causal": ("llama", transformers.LlamaForCausalLM),
     "hook in a decoder": ("llama", hooked(lambda m: m.layers[0].mlp)),
+    "outputs as tuples": ("bert", lambda m: setattr(m.config, "return_dict", False)),
     "encoder of a pair": ("t5", hooked(lambda m: m.get_encoder().block[0].layer[0].layer_norm)),
 }
 
@@ -161,14 +162,15 @@ def pooled_states(model: Any, tokenizer: Any, layer: int) -> np.ndarray:
         ids = torch.tensor([tokenizer(text)["input_ids"]])
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         with torch.inference_mode():
-            states = model(**inputs, output_hidden_states=True).hidden_states[layer][0]
+            options = {"output_hidden_states": True, "return_dict": True}
+            states = model(**inputs, **options).hidden_states[layer][0]
         rows.append(states.float().mean(dim=0).numpy())
     return np.stack(rows)
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_model_is_measured_as_it_is(change: str, folders: dict[str, Path]) -> None:
-    """Twenty ways to change a loaded model: IsoScore is that of the states it gives."""
+    """Twenty-one ways to change a loaded model: IsoScore is that of the states it gives."""
     kind, apply = CHANGES[change]
     torch.manual_seed(0)
     model_class = apply if isinstance(apply, type) else AutoModel
@@ -184,7 +186,8 @@ def test_model_is_measured_as_it_is(change: str, folders: dict[str, Path]) -> No
     expected = pooled_states(model.get_encoder() if kind == "t5" else model, tokenizer, -1)
     tolerance = 2e-2 if change == "half precision" else 1e-4
     assert measured["isoscore"].item() == pytest.approx(isoscore(expected), rel=tolerance)
-    if change not in ("causal", "training mode", "attention", "resized", "double precision"):
+    same = "causal", "training mode", "attention", "resized", "double precision"
+    if change not in (*same, "outputs as tuples"):
         plain = AutoModel.from_pretrained(folders[kind])
         untouched = isotropy.measure((plain, tokenizer), texts=TEXTS, metrics="isoscore")
         assert measured["isoscore"].item() != pytest.approx(untouched["isoscore"].item(), rel=1e-5)
@@ -200,6 +203,11 @@ def own_encode(model: Any) -> None:
     model.encode = lambda texts, **options: encode(texts, **options)[:, ::-1] ** 3
 
 
+def bare_encode(model: Any) -> None:
+    encode = model.encode
+    model.encode = lambda sentences: encode(sentences) * np.arange(16)
+
+
 def enhanced(model: Any) -> None:
     transform = ClusterBasedEnhancement(3, 1, random_state=0).fit(model.encode(TEXTS))
     model.append(ClusterEnhancementModule.of(transform))
@@ -207,6 +215,7 @@ def enhanced(model: Any) -> None:
 
 SENTENCE_CHANGES: dict[str, Change] = {
     "own encode": own_encode,
+    "encode without options": bare_encode,
     "hook in its transformer": lambda m: hooked(lambda x: x[0].model.embeddings)(m),
     "hook on the model": lambda m: m[1].register_forward_hook(
         lambda _, args, out: out | {"sentence_embedding": out["sentence_embedding"] ** 3}
@@ -253,6 +262,9 @@ def test_wrapped_models_and_heads(folders: dict[str, Path]) -> None:
     pd.testing.assert_frame_equal(wrapped.drop(columns="input"), expected.drop(columns="input"))
     head = transformers.BertForMaskedLM(model.config)
     head.bert.load_state_dict(model.state_dict(), strict=False)
+    compiled = torch.compile(nn.DataParallel(model), backend="eager")
+    again = isotropy.measure((compiled, tokenizer), texts=TEXTS)
+    pd.testing.assert_frame_equal(again.drop(columns="input"), expected.drop(columns="input"))
     with_head = isotropy.measure((head, tokenizer), texts=TEXTS)
     assert with_head["isoscore"].item() == pytest.approx(expected["isoscore"].item(), rel=1e-6)
 
@@ -263,6 +275,8 @@ def test_wrapped_models_and_heads(folders: dict[str, Path]) -> None:
         (lambda m, t: m, {}, "tokenizer"),
         (lambda m, t: (m, "bert"), {}, "tokenizer"),
         (lambda m, t: (t, m), {}, "tokenizer"),
+        (lambda m, t: (nn.Linear(2, 2), t), {}, "tokenizer"),
+        (lambda m, t: nn.Sequential(m), {}, "tokenizer"),
         (lambda m, t: (m, t), {"device": "cuda"}, "cpu"),
         (lambda m, t: (m, t), {"texts": None}, "texts"),
     ],
@@ -310,6 +324,8 @@ COLUMNS: dict[str, Callable[[list[Any]], Any]] = {
     "polars frame": lambda values: pl.DataFrame({"y": values}),
     "Arrow": pa.array,
     "Arrow chunks": lambda values: pa.chunked_array([values[:7], values[7:]]),
+    "Arrow frame": lambda values: pa.table({"y": values}),
+    "generator": lambda values: (value for value in values),
     "Arrow dictionary": lambda values: pa.array(values).dictionary_encode(),
 }
 CLASSES = [i % 3 for i in range(40)]
@@ -369,7 +385,7 @@ def test_missing_labels_are_named(missing: Any, cloud: np.ndarray) -> None:
 @pytest.mark.parametrize(
     "labels",
     [set(CLASSES), {"a": 1}, 3, b"abc", [[1]] * 40, [np.ones(2)] * 40, [torch.ones(2)] * 40,
-     np.ones((40, 2)), (i for i in range(3))],
+     np.ones((40, 2)), (i for i in range(3)), np.array(3), torch.tensor(3), "01" * 200],
     ids=lambda x: type(x).__name__,
 )  # fmt: skip
 def test_what_is_no_label_is_refused(labels: Any, cloud: np.ndarray) -> None:

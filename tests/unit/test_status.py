@@ -112,6 +112,21 @@ def test_states_are_those_of_the_jobs(finished: Path, project: Path) -> None:
     assert report["stages"]["all"]["seconds_left"] > prepared["seconds_left"] > 0
 
 
+def test_records_that_the_ledger_does_not_name_as_they_are(
+    finished: Path, project: Path, tmp_path: Path
+) -> None:
+    """An edited record is stale; records without their ledger are an error, for all commands."""
+    shutil.copytree(finished, folder := tmp_path / "run")
+    record = folder / "results/prepare/polarity.record.json"
+    record.write_text(record.read_text().replace('"ended": "2', '"ended": "1', 1))
+    assert "prepare/polarity" in status(project, "--root", str(folder))["stale"]
+    (folder / "results/ledger.jsonl").unlink()
+    where = ("--project", str(project), "--root", str(folder))
+    files = ("--configfile", str(project / "config.yaml"))
+    for command in ("status", "plan"):
+        assert "restore it" in invoke(command, *where, *files, code=2)
+
+
 def test_a_job_runs_while_it_holds_its_lock(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
