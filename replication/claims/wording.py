@@ -24,7 +24,8 @@ def sentence(row: Mapping[str, Any]) -> str:
 def explanation(row: Mapping[str, Any]) -> str:
     """Return the details of a verdict: in how many cases, or why."""
     reason = " ".join(filter(None, [row["reason"], row["missing_case"]]))
-    parts = [_counts(row), reason, _failure_rate(row), _outlying_runs(row), _on_stand_ins(row)]
+    parts = [_counts(row), reason, _missing(row), _failure_rate(row), _outlying_runs(row)]
+    parts.append(_on_stand_ins(row))
     return "; ".join(filter(None, parts))
 
 
@@ -59,13 +60,18 @@ def _hold_and_fail(n: int, holding: int, failing: int) -> str:
 
 def _counts(row: Mapping[str, Any]) -> str:
     """Return in how many cases or values a claim holds and fails; empty for a single number."""
-    holding, failing, missing = (row[f"n_{name}"] for name in ("holding", "failing", "missing"))
+    holding, failing = row["n_holding"], row["n_failing"]
     if pd.isna(holding):
         return ""
-    text = _hold_and_fail(
+    return _hold_and_fail(
         int(row["n_judged"]), int(holding), 0 if pd.isna(failing) else int(failing)
     )
-    return text if pd.isna(missing) or missing == 0 else f"{text}, {int(missing)} not tested"
+
+
+def _missing(row: Mapping[str, Any]) -> str:
+    """Return how many cases have no number beside others that have one; empty for none."""
+    missing = row["n_missing"]
+    return "" if pd.isna(missing) or missing == 0 else f"{int(missing)} not tested"
 
 
 def expectation(row: Mapping[str, Any]) -> str:

@@ -142,7 +142,12 @@ def _marks(claims: list[dict[str, Any]], scale: Scale, axis: Axis) -> dict[str, 
         "height": height,
         "bounds": sorted({p["bound"] for p in positions if "bound" in p}),
         "lines": [
-            {"group": claim["group"], "y": round((i + 0.5) * step), **position}
+            {
+                "group": claim["group"],
+                "y": round((i + 0.5) * step),
+                "text": f"{claim.get('label', '')} {claim['obtained']} {claim['interval']}".strip(),
+                **position,
+            }
             for i, (claim, position) in enumerate(zip(drawn, positions, strict=True))
         ],
     }
