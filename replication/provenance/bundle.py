@@ -86,8 +86,9 @@ def export(
     if bad := [
         f for f in findings if f.state not in audit.GOOD | {"other version", "other environment"}
     ]:
+        worst = max(bad, key=lambda finding: audit.STATES.index(finding.state))
         raise audit.NotIntact(
-            f"{len(bad)} findings, such as {bad[0].path}: {bad[0].state} ({bad[0].detail}); "
+            f"{len(bad)} findings, such as {worst.path}: {worst.state} ({worst.detail}); "
             "isotropy audit verify --all lists them"
         )
     with TemporaryDirectory(prefix="isotropy-") as folder:

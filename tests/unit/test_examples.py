@@ -75,14 +75,14 @@ BENCHMARKS = {
     "audit": "RESULTS/.. --records 20",
     "embed": "--texts 16 --rounds 1 --results RESULTS",
     "finetune": "--updates 1 --batch-size 4 --results RESULTS",
-    "graph": "20",
+    "graph": "300",
     "loop": "--updates 20 --few 1 --pairs 1000 --results RESULTS",
     "measure": "--rows 2000 --dimensions 8",
-    "metrics": "--scale 0.002 --rounds 1 --results RESULTS",
+    "metrics": "--scale 0.01 --rounds 1 --results RESULTS",
     "overhead": "RESULTS/..",
     "repeatability": "--small --calls 2 --offsets 2 --processes 1",
-    "scaling": "--scale 0.02 --csv s.csv --figure s.png",
-    "verdicts": "--draws 2",
+    "scaling": "--scale 0.05 --csv s.csv --figure s.png",
+    "verdicts": "--draws 10",
 }
 """Benchmark -> arguments of a short form; RESULTS are those of the smoke study."""
 

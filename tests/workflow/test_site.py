@@ -105,7 +105,7 @@ def test_exported_site_is_whole(smoke_copy: Workflow, tmp_path: Path, browser: B
     page = smoke_copy.folder / "results/site/cai2021.html"
     page.write_text(page.read_text("utf8") + " ", "utf8")
     altered = command("site", str(tmp_path / "again"), root)
-    assert (altered.exit_code, "altered" in altered.output) == (2, True)
+    assert (altered.exit_code, "altered" in altered.output) == (1, True)
 
 
 def test_report_command_makes_the_report_from_the_tables(
@@ -124,7 +124,7 @@ def test_report_command_makes_the_report_from_the_tables(
     claims = smoke_copy.folder / "results/claims.parquet"
     pd.read_parquet(claims).head(9).to_parquet(claims)
     changed = command(*report, "cai2021")
-    assert (changed.exit_code, "has changed" in changed.output) == (2, True)
+    assert (changed.exit_code, "claims.parquet: altered" in changed.output) == (1, True)
 
 
 def command(*arguments: str) -> Result:
@@ -186,8 +186,11 @@ def test_search_and_filters_narrow_the_claims(smoke: Workflow, browser: Browser)
     n_figure = n_shown()
     page.get_by_label("Search").fill("3 figure")
     assert n_figure < n_shown()
+    page.get_by_label("Paper").select_option("")
     page.get_by_label("Search").fill("swiss roll")
-    assert "6 more among what is not tested" in page.locator("#filters output").inner_text()
+    found = page.locator("#filters output").inner_text()
+    assert re.search(r"\b[1-9]\d* more among what is not tested", found)
+    page.get_by_label("Paper").select_option("mickus2024")
     page.get_by_label("Search").fill("pearson")
     filters = page.url.split("#")[1]
     again = Visit(browser, smoke.folder / "results").open(f"site/claims.html#{filters}")

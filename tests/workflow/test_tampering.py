@@ -64,7 +64,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "site OUT": ("index.html", "site/*.html", "figures/*/*.svg", "figures/*/*.js", "tables/*/*.csv",
                  "index.record.json"),
     "audit export OUT.zip": ("figures/*/*.png", "tables/*/*.md", "finetune/*/*/*.json",
-                             "similarity/*/*/*.record.json"),
+                             "similarity/*/*/*/*.record.json"),
 }  # fmt: skip
 """Files that a command shows, below the results."""
 
