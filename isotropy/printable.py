@@ -35,3 +35,8 @@ def escape_for_markdown(text: str) -> str:
 def without_remark(statement: str) -> str:
     """Return a statement without its remark in brackets at the end."""
     return re.sub(r" \(.*\)$", "", statement)
+
+
+def print_minus(number: str) -> str:
+    """Replace the hyphen before a number, not that of an exponent, by a minus sign."""
+    return re.sub("(?<!e)-", "\N{MINUS SIGN}", number)

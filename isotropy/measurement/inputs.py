@@ -148,7 +148,7 @@ def _open_file(path: Path, request: Request, work: Path) -> Opened:
     """Open a file: its clouds, and the groups of their rows, whose columns are no dimensions."""
     _refuse_model_options(str(path), "a file", request)
     has_fields = format_suffix(path) in (*TABLES, ".npz")
-    own = frozenset(
+    group_fields = frozenset(
         name if column.field is None else column.field
         for name in GROUPS
         if (column := _named_column(getattr(request, name), request, path if has_fields else None))
@@ -160,7 +160,7 @@ def _open_file(path: Path, request: Request, work: Path) -> Opened:
     if separator not in (None, *SEPARATORS):
         raise IsotropyError(rf"--separator: expected ',', ';' or '\t', got {separator!r}")
     clouds = open_file(
-        path, _layers(request), work, _columns(request), own, separator, request.quoting
+        path, _layers(request), work, _columns(request), group_fields, separator, request.quoting
     )
     return _with_groups(clouds, groups, [path])
 
@@ -180,10 +180,10 @@ def _open_frame(title: str, columns: Columns, request: Request) -> Opened:
         values = [value for batch in batches for value in batch.column(0).to_pylist()]
         return class_keys(f"{title}:{field}", name, values)
 
-    own = [getattr(request, name) for name in GROUPS]
-    excluded = frozenset(name for name in own if isinstance(name, str) and name in names)
+    values = [getattr(request, name) for name in GROUPS]
+    group_fields = frozenset(name for name in values if isinstance(name, str) and name in names)
     groups = _read_groups(request, title, read_field)
-    clouds = table_clouds(title, columns, _columns(request), excluded, _layers(request))
+    clouds = table_clouds(title, columns, _columns(request), group_fields, _layers(request))
     return _with_groups(select_layers(title, clouds, _layers(request)), groups, [])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from isotropy.errors import IsotropyError, first_line, suggest
+from isotropy.errors import IsotropyError, first_line
 from isotropy.read.archives import DISK_ERRORS, unpack_gzip
 from isotropy.read.clouds import (
     Input,
@@ -138,9 +138,7 @@ def select_layers(
                 )
             if names[0] == "0":
                 raise IsotropyError(f"{title}: --layers {name}: expected 0 to {len(names) - 1}")
-            hint = suggest(name, names, "in the file")
-            raise IsotropyError(f"{title}: no array {name!r}; {hint}")
-    return [clouds[name] for name in layers]
+    return [clouds[name] for name in choose_arrays(title, clouds, layers)]
 
 
 def _npy(file: Input) -> dict[str, PointCloud]:

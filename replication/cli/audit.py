@@ -280,12 +280,10 @@ def export(
     from replication.provenance.bundle import export as write
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
-    incomplete: list[str] = []
     with error_in_one_line():
-        configuration = run_configuration(find_project(project, root), root, unchanged=True)
-        checkout = _checkout(project, root, None, incomplete)
-        for reason in incomplete:
-            raise IsotropyError(reason)
+        folder = find_project(project, root)
+        configuration = run_configuration(folder, root, unchanged=True)
+        checkout = _planned_checkout(folder, root, None)
         n_files, n_bytes, head = write(root, checkout, configuration, bundle, with_data=with_data)
     size = f"{n_files} files, {n_bytes / 1e6:.1f} MB"
     print_line(f"{bundle}: {size}; head of the ledger: {head}", "green")
@@ -301,14 +299,21 @@ def _checkout(
 
     project = find_project(given, root)
     try:
-        costs = study_costs(project, root, configfiles)
-        results = survey_study(root, costs, project)
-        again = {r.name: r.message for r in results if r.state == "stale"}
-        return Checkout(project, costs.plan, again)
+        return _planned_checkout(project, root, configfiles)
     except (IsotropyError, OSError) as error:
         checkout = Checkout(project)
         incomplete.append(f"specs were not compared: {error}")
         return checkout
+
+
+def _planned_checkout(project: Path, root: Path, configfiles: list[Path] | None) -> Checkout:
+    """Return a checkout with the plan of its study, and what a run would make again."""
+    from replication.provenance.checkout import Checkout
+
+    costs = study_costs(project, root, configfiles)
+    results = survey_study(root, costs, project)
+    again = {r.name: r.message for r in results if r.state == "stale"}
+    return Checkout(project, costs.plan, again)
 
 
 def _relative(path: Path, root: Path) -> Path:

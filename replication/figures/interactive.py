@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from isotropy.printable import print_minus
 from replication.figures.draw import POINTS
 
 MOST_POINTS = 1000
@@ -164,4 +165,4 @@ def _text(value: Any) -> str:
     if pd.isna(value):
         return ""
     number = isinstance(value, float | np.floating)
-    return f"{value:.{DIGITS}g}".replace("-", "−") if number else str(value)
+    return print_minus(f"{value:.{DIGITS}g}") if number else str(value)

@@ -143,7 +143,7 @@ def read_rates(path: Path) -> Rates:
     return rates
 
 
-@dataclass
+@dataclass(eq=False)
 class CostModel:
     """Estimates the costs of the results of a plan.
 

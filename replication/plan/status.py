@@ -63,6 +63,7 @@ class Expected(NamedTuple):
     """Folder of the results that its job makes together; empty if it makes only this one."""
 
 
+@cache  # the start of a run asks twice, each time seconds for thousands of results
 def expected_results(costs: CostModel) -> dict[str, Expected]:
     """Return what a plan expects of each result, inputs before what reads them."""
     from replication.papers.registry import KEYS

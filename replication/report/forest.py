@@ -14,9 +14,9 @@ from matplotlib.scale import LogTransform, SymmetricalLogTransform
 from matplotlib.ticker import LogLocator, MaxNLocator, SymmetricalLogLocator
 from matplotlib.transforms import IdentityTransform, Transform
 
+from isotropy.printable import print_minus
 from replication.claims.scales import Scale
 from replication.palette import SIGNS
-from replication.report.verdicts import print_minus
 
 INSET = 3.0
 """Width in per cent that stays free at both ends of an axis, for marks and labels."""

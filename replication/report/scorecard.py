@@ -9,13 +9,14 @@ from urllib.parse import urlencode
 
 import pandas as pd
 
+from isotropy.printable import print_minus
 from replication.claims.spec import WITHOUT_MODEL
 from replication.claims.wording import expectation, explanation
 from replication.palette import GROUPS, SIGNS
 from replication.plan.page_spec import Inputs, PageSpec
 from replication.report.claims import model_name
 from replication.report.outcome import count_text
-from replication.report.verdicts import format_estimate, group_statements, print_minus
+from replication.report.verdicts import format_estimate, group_statements
 
 
 def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:

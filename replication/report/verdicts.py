@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from isotropy.printable import print_minus
 from replication.claims.scales import scale_of
 from replication.claims.wording import expectation, explanation
 from replication.palette import GROUPS, SIGNS
@@ -240,11 +241,6 @@ def format_number(value: float) -> str:
         return ""
     text = f"{value:,.0f}" if value.is_integer() else format_cell(value)
     return print_minus(text)
-
-
-def print_minus(number: str) -> str:
-    """Replace the hyphen before a number, not that of an exponent, by a minus sign."""
-    return re.sub("(?<!e)-", "\N{MINUS SIGN}", number)
 
 
 def _span(claims: list[dict[str, Any]], name: str = "obtained") -> str:

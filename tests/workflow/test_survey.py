@@ -114,7 +114,7 @@ def require_agreement(workflow: Workflow, run: Path, expected: set[str]) -> None
 
 
 PAIRS = list(zip(SITUATIONS, CHANGES, strict=True))
-"""Of the sixteen, each situation and each change once."""
+"""Each situation and each change once, four of the sixteen pairs."""
 
 
 @pytest.mark.parametrize(("situation", "change"), PAIRS)

@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
+from isotropy.printable import print_minus
 from replication.figures.draw import (
     DOTS,
     GREY,
@@ -177,7 +178,7 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
             of_layer = rows[rows["layer"] == layer]
             _dots(axes, of_layer, "", largest_in_colour(of_layer["cluster"]))
             fact = facts.xs((setup, types, layer)).iloc[0]
-            k, silhouette = fact["n_clusters"], f"{fact['silhouette']:.2f}".replace("-", "−")
+            k, silhouette = fact["n_clusters"], print_minus(f"{fact['silhouette']:.2f}")
             heading(axes, f"{setup}\nlayer {layer}: k = {k}, silhouette {silhouette}")
         mark_status(row[len(places) - 1], rows)
     first = _subwords(layers[layers["seed"] == layers["seed"].min()])

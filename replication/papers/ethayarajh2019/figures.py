@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from isotropy.printable import print_minus
 from replication.figures.draw import (
     GREY,
     Look,
@@ -317,7 +318,7 @@ def _finished(
     """Add a title, a legend for all panels, one scale, and a note."""
     printed = published.loc[published["quantity"] == quantity, "value"]
     here, paper = (
-        f"{values.min():.2f} to {values.max():.2f}".replace("-", "−")
+        print_minus(f"{values.min():.2f} to {values.max():.2f}")
         for values in (_rows(_main(measures), quantity)["value"], printed)
     )
     figure.suptitle(f"{TITLES[quantity]}: {here} (paper: {paper})")

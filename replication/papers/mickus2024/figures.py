@@ -15,6 +15,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from isotropy.printable import print_minus
 from replication.figures.draw import (
     DOTS,
     GREY,
@@ -90,7 +91,7 @@ def scores_of_first_setup(trajectories: pd.DataFrame, correlations: pd.DataFrame
     first, last = (rows.loc[rows["step"] == step(), "isoscore"].mean()
                    for step in (rows["step"].min, rows["step"].max))  # fmt: skip
     selected = correlations[correlations["setup"] == rows["setup"].iloc[0]].set_index("seed")
-    r = f"{selected.loc['mean', 'pearson_r']:.2f}".replace("-", "−")
+    r = print_minus(f"{selected.loc['mean', 'pearson_r']:.2f}")
     moves = "falls" if last < first else "rises"
     figure, axes = card(rows, f"IsoScore {moves} in training: r with silhouette {r}")
     for metric in ("isoscore", "silhouette"):
@@ -355,16 +356,14 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
         axes.scatter([], [], 42, colour, label=str(setup))
         published = rows["published_pearson_r"].iloc[0]
         if not np.isnan(published):
-            number = f"{published:.3f}".replace("-", "−")
+            number = print_minus(f"{published:.3f}")
             text = f"published, {setup}: {number}"
             axes.axvline(published, color=colour, lw=1, ls=":", label=text)
     open_mark: dict[str, Any] = {"color": "white", "edgecolors": "black", "lw": 1.5}
     axes.scatter([], [], 42, label="open: the trend does not hold", **open_mark)
     axes.set_yticks(range(len(variants)), variants)
     axes.set(xlabel="Pearson's r of IsoScore and silhouette")
-    low, high = (
-        f"{end:.2f}".replace("-", "−") for end in sensitivity["pearson_r"].agg(["min", "max"])
-    )
+    low, high = (print_minus(f"{end:.2f}") for end in sensitivity["pearson_r"].agg(["min", "max"]))
     figure.suptitle(f"r is {low} to {high} with one thing changed at a time")
     axes.invert_yaxis()
     legend(figure)
@@ -435,7 +434,7 @@ def number_of_classes(controls: pd.DataFrame) -> Figure:
     label(right, xlabel="classes", ylabel="Pearson's r of both")
     mark_status(right, controls)
     means = sweep.groupby("n_classes")["pearson_r"].mean().iloc[[0, -1]]
-    texts = [f"{r:.2f} with {k} classes".replace("-", "−") for k, r in means.items()]
+    texts = [print_minus(f"{r:.2f} with {k} classes") for k, r in means.items()]
     figure.suptitle(f"In noise r is {', '.join(texts)}")
     legend(figure)
     about = f"d = {sweep['d'].iloc[0]}, {sweep['n_items'].iloc[0]:,} items. "
@@ -462,7 +461,7 @@ def _correlation_text(mean: pd.Series) -> str:
     text = f"r {mean['pearson_r']:.3f}"
     if not np.isnan(mean["published_pearson_r"]):
         text += f" (paper {mean['published_pearson_r']:.3f})"
-    return f"{text}, ρ {mean['spearman_rho']:.3f}".replace("-", "−")
+    return print_minus(f"{text}, ρ {mean['spearman_rho']:.3f}")
 
 
 def _notes(trajectories: pd.DataFrame) -> str:

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from isotropy.printable import print_minus
 from replication.figures.draw import (
     DOTS,
     GREY,
@@ -68,7 +69,7 @@ def similarity_card(slides: pd.DataFrame) -> Figure:
         ("log₁₀ I(W)", ISOTROPY) if scored.empty else ("Correlation with people", CORRELATION)
     )
     title = f"{name}: {values.get('none'):.3g}, cluster-based {values.get(CLUSTER_BASED):.3g}"
-    figure, axes = card(rows, title.replace("-", "−").replace("r−b", "r-b"), xlabel=xlabel)
+    figure, axes = card(rows, print_minus(title).replace("r−b", "r-b"), xlabel=xlabel)
     between = (f"{column}_low", f"{column}_high")
     for i, (method, style) in enumerate(looks(rows["title"], "").items()):
         selected = rows[rows["title"] == method].assign(row=i)
@@ -154,7 +155,7 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     mark_status(axes, table5)
     legend(figure)
     lowest = table5.nsmallest(1, "log10_isotropy").iloc[0]
-    value = f"{lowest['log10_isotropy']:.3g}".replace("-", "−")
+    value = print_minus(f"{lowest['log10_isotropy']:.3g}")
     figure.suptitle(f"Least isotropic: layer {lowest['layer']:.0f}, log₁₀ I(W) = {value}")
     about = (
         f"n = {number_range(table5['n_tokens'])} token vectors without post-processing. Shaded: "
@@ -191,7 +192,7 @@ def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figu
     counted = table1[table1["method"] != "none"].groupby("n_clusters")["log10_isotropy"].mean()
     (one, low), (most, high) = counted.iloc[[0, -1]].items()
     values = f"{low:.2g} with {one:.0f} cluster, {high:.2g} with {most:.0f}"
-    figure.suptitle(f"Mean log₁₀ I(W): {values}".replace("-", "−"))
+    figure.suptitle(print_minus(f"Mean log₁₀ I(W): {values}"))
     legend(figure)
     footnote(figure, f"{_clusterings(table1)}. {sources(table1)}")
     return figure
@@ -302,7 +303,7 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame, finetuning: pd.DataFrame) -
     last = cls_layers[cls_layers["layer"] == cls_layers["layer"].max()]
     mean = last.groupby("method")["log10_isotropy"].mean()
     values = f"{mean.get('none'):.2g}, {mean.get('cluster'):.2g} with the method inside"
-    figure.suptitle(f"Last layer: log₁₀ I(W) = {values}".replace("-", "−"))
+    figure.suptitle(print_minus(f"Last layer: log₁₀ I(W) = {values}"))
     forbid_verdict(figure, too_short=bool((finetuning["too_short"] != "").any()))
     legend(figure)
     about = (

@@ -13,6 +13,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
+from isotropy.printable import print_minus
 from replication.figures.draw import (
     DOTS,
     GREY,
@@ -73,7 +74,7 @@ def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
     istar = rows[(rows["kind"] == "istar") & (rows["zeta"] == rows["zeta"].dropna().iloc[0])]
     means = istar.groupby("strength")["isoscore_star"].mean()
     low, high = (f"{means.iloc[i]:.2g} at λ = {means.index[i]:g}" for i in (0, -1))
-    title = f"IsoScore*: {low}, {high}".replace("-", "−")
+    title = print_minus(f"IsoScore*: {low}, {high}")
     figure, axes = card(rows, title, xlabel="λ of I-STAR", ylabel="IsoScore*")
     without = rows[rows["kind"] == "none"].assign(strength=0.0)
     every, style = pd.concat([istar, without]), looks(["istar"])["istar"]
@@ -326,7 +327,7 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     means = last.assign(strength=last["strength"].where(last["kind"] != "none", 0))
     means = means[means["kind"] != "cosreg"].groupby("strength")["sentence_two_nn"].mean()
     texts = (f"{mean:.0f} at λ = {strength:g}" for strength, mean in means.items())
-    figure.suptitle("Last layer's dimensions: " + ", ".join(texts).replace("-", "−"))
+    figure.suptitle("Last layer's dimensions: " + print_minus(", ".join(texts)))
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
     footnote(figure, about + _notes(layers))
     return figure

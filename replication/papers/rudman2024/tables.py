@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from isotropy.printable import print_minus
 from replication.finetune.spec import FinetuneFacts
 from replication.geometry.spec import StabilityFacts
 from replication.papers.declare import table
@@ -285,7 +286,7 @@ def steps(table: pd.DataFrame) -> pd.DataFrame:
                 facts["setup"] = f"{name}, zeta {zeta:g}" if several else str(name)
                 ordered = ordered_runs[["strength", "isoscore_star"]].to_numpy(dtype=float)
                 for (a, before), (b, after) in pairwise(ordered):
-                    step = f"λ {a:g} to {b:g}".replace("-", "−")
+                    step = print_minus(f"λ {a:g} to {b:g}")
                     rows.append(facts | {"step": step, "isoscore_star_change": after - before})
     return pd.DataFrame(rows)
 
@@ -471,7 +472,7 @@ def _label(run: FinetuneFacts) -> str:
     """Label of a run: its method, lambda and zeta."""
     parts = [NAMES[run.method.kind]]
     if run.method.strength is not None:
-        parts.append(f"λ = {run.method.strength:g}".replace("-", "−"))
+        parts.append(print_minus(f"λ = {run.method.strength:g}"))
     if run.method.zeta is not None:
         parts.append(f"ζ = {run.method.zeta:g}")
     return ", ".join(parts)
