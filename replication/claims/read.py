@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
-from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from pydantic import ValidationError
 
 from isotropy.errors import IsotropyError, format_value, suggest
 from replication.claims.spec import Claim, Statement
-from replication.figures.spec import FigureSpec
-from replication.papers.declare import declared
 from replication.papers.protocol import MainStatement
 from replication.papers.registry import Paper
 from replication.spec import first_mistake
@@ -31,11 +28,6 @@ from replication.tables.spec import PublishedNumber
 from replication.yaml_files import read_yaml
 
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
-
-
-def claims_figures() -> tuple[FigureSpec, ...]:
-    """Return the declared figures of the verdicts on the claims of all papers."""
-    return declared(import_module("replication.claims.figures"), FigureSpec)
 
 
 def read_claims(paper: Paper) -> list[Claim]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from isotropy.files import RESULTS
 
-CLAIMS = "claims"
-"""Stands for the papers together: figures and tables of the verdicts on all claims."""
 OF_ALL = ("claims", "scorecard")
 """Tables about all papers together."""
 
 
 def package(key: str) -> str:
-    """The package with a paper's `tables` and `figures`; for `CLAIMS`, that of the verdicts."""
-    return "replication.claims" if key == CLAIMS else f"replication.papers.{key}"
+    """The package with a paper's `tables` and `figures`."""
+    return f"replication.papers.{key}"
 
 
 def table_file(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from isotropy.files import RESULTS
 from replication.claims.read import read_main
 from replication.figures.spec import FigureSpec
-from replication.papers.locations import CLAIMS, OF_ALL, figure_file, note_file, table_file
+from replication.papers.locations import OF_ALL, figure_file, note_file, table_file
 from replication.papers.protocol import Line, Publication, protocol_lines
 from replication.papers.registry import KEYS, Paper, paper, papers
 from replication.plan.page_spec import Findings, PageSpec, RunSpec
@@ -94,7 +94,7 @@ def site_spec(plan: Plan, path: list[str]) -> Spec | None:
 def site_inputs(plan: Plan, path: list[str]) -> dict[str, list[str]] | None:
     """Inputs of a page, by name."""
     figures, tables = plan.figures, plan.tables
-    claims = {"claims": [table_file(CLAIMS)]}
+    claims = {"claims": [table_file("claims")]}
     card = {"scorecard": [table_file("scorecard")]}
     run = {"run": [f"{RESULTS}/{RUN}.json"]}
     lineage = {"lineage": [f"{RESULTS}/{RUN}.lineage.json"]}

@@ -12,7 +12,7 @@ from typing import Any
 
 from isotropy.errors import IsotropyError
 from isotropy.files import RESULTS
-from replication.claims.read import claims_figures, read_claims
+from replication.claims.read import read_claims
 from replication.claims.spec import Claim, ClaimsSpec, ScorecardSpec
 from replication.context import Context, Results, TokenLayers, shard_stems
 from replication.figures.spec import FigureSpec
@@ -103,14 +103,13 @@ class Plan:
 
     @cached_property
     def figures(self) -> dict[str, FigureSpec]:
-        """All figures of the study, by id: those of the verdicts first."""
-        of_papers = [
-            entry
+        """All figures of the study, by id."""
+        return {
+            entry.id: entry
             for paper, made in self.attempted.values()
             for entry in paper.figures
             if _includes(made, entry)
-        ]
-        return {entry.id: entry for entry in [*claims_figures(), *of_papers]}
+        }
 
     @cached_property
     def _batches(self) -> dict[str, list[str]]:

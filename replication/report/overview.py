@@ -119,10 +119,14 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
             "chance."
         )
     if len(undecided):
-        hint = f" For {needed} of them results/claims.csv says how many would." if needed else ""
+        hint = (
+            f" More seeds or items would decide {needed} of them; results/claims.csv says how many."
+            if needed
+            else ""
+        )
         sentences.append(
-            f"{len(undecided)} are open, most often because a 95 % interval includes both answers: "
-            f"more seeds or items would decide them.{hint}"
+            f"{len(undecided)} are open, most often because a 95 % interval includes both answers."
+            f"{hint}"
         )
     return sentences
 

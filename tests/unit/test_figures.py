@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 from pathlib import Path
 
@@ -10,11 +9,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from replication.claims import figures as claims
-from replication.claims.scales import COUNTS, scale_of
 from replication.figures.draw import (
     Look,
     curve,
@@ -29,7 +25,6 @@ from replication.figures.names import name_lines
 from replication.figures.style import save, use_style
 from replication.papers.locations import OF_ALL, package
 from replication.papers.mickus2024 import figures as mickus2024
-from replication.papers.registry import KEYS
 from replication.provenance.identity import MARK
 from replication.provenance.record import read_record
 from replication.tables.write import format_cell, write_markdown
@@ -124,39 +119,6 @@ def test_lines_and_intervals_are_those_of_the_table() -> None:
     whiskers(axes, one, ("score", "layer"), ("low", "high"), horizontal=True)
     (bars,) = axes.collections
     assert np.allclose(bars.get_segments()[1], [[-1, 6], [5, 6]])
-
-
-def test_figure_of_published_numbers_has_a_panel_per_unit(smoke: Workflow) -> None:
-    """It shows each verdict of all papers once, with its statement and interval; only counts are
-    shown as ratios."""
-    verdicts = pd.read_parquet(smoke.folder / "results/claims.parquet")
-    value = 0.9 * verdicts["published"]
-    interval = {"low": value - 0.05, "high": value + 0.05}
-    filled = verdicts.assign(obtained=value, **interval, status="original", setup="s")
-    printed = filled["source_note"] != claims.OWN_READING
-    with_published = filled[printed].dropna(subset=["published"])
-    labels = with_published["column"].map(lambda column: scale_of(column).label)
-    assert set(with_published["paper"]) == set(KEYS)
-    figure = claims.published_against_obtained(filled)
-    panels = {axes.get_xlabel(): axes for axes in figure.findobj(Axes) if axes.get_visible()}
-    assert set(panels) == set(labels)
-    for scale, axes in panels.items():
-        rows = with_published[labels == scale]
-        named = [" ".join(text.get_text().split()) for text in axes.get_yticklabels()]
-        statements = [re.sub(r" \(.*\)$", "", text) for text in rows["statement"]]
-        assert [name.removesuffix(" (s)") for name in named] == statements
-        unit = rows["published"] if scale == COUNTS.label else 1
-        shown = rows[["published", "low", "high", "obtained"]].div(unit, axis=0)
-        diamonds, bars, dots, *runs = axes.collections
-        assert np.allclose(diamonds.get_offsets()[:, 0], shown["published"])
-        assert np.allclose(dots.get_offsets()[:, 0], shown["obtained"])
-        ends = [bar.vertices[:, 0] for bar in bars.get_paths()]
-        assert np.allclose(ends, shown[["low", "high"]])
-        values = [float(value) for of_claim in rows["runs"] for value in of_claim.split()]
-        drawn = np.concatenate([part.get_offsets()[:, 0] for part in runs] or [np.empty(0)])
-        assert np.allclose(drawn, values)
-        for column in ("obtained", "published"):
-            assert shown[column].between(*axes.get_xlim()).all()
 
 
 def test_figure_of_short_training_says_that_there_is_no_verdict() -> None:
