@@ -107,6 +107,44 @@ def depth(cai: pd.DataFrame) -> str:
     return f"({ORDINALS[len(by_layer)]} layers: ρ {rho:.2f}"
 
 
+def in_hidden_layers(ethayarajh: pd.DataFrame, quantity: str) -> pd.Series:
+    rows = ethayarajh[(ethayarajh["quantity"] == quantity) & ethayarajh["hidden"]]
+    return rows.sort_values("layer")["value"]
+
+
+def narrow_cone(ethayarajh: pd.DataFrame) -> str:
+    cosines = in_hidden_layers(ethayarajh, "baseline_cosine")
+    above = cosines > 0.1
+    assert not above.iloc[-1]
+    return (
+        f"a mean cosine above our bound of 0.1 in {ORDINALS[above.sum()]} of {ORDINALS[len(above)]} "
+        f"hidden layers, not in the last ({cosines.iloc[-1]:.3f})"
+    )
+
+
+def context_specific(ethayarajh: pd.DataFrame) -> str:
+    rows = ethayarajh[ethayarajh["quantity"] == "self_similarity_adjusted"]
+    return f"(ρ {stats.spearmanr(rows['layer'], rows['value']).statistic:.2f} with the layer)"
+
+
+def less_than_a_twentieth(ethayarajh: pd.DataFrame) -> str:
+    shares = {
+        estimate: 100 * in_hidden_layers(ethayarajh, f"mev_{estimate}_adjusted")
+        for estimate in ("uncentred", "truncated_svd")
+    }
+    formula, code = shares["uncentred"], shares["truncated_svd"] < 5
+    return (
+        "less than 5 % of the variance depends on the estimate: by the paper's formula it explains "
+        f"{formula.min():.0f} to {formula.max():.0f} %, by the authors' first code, which fits the "
+        f"published numbers, less than 5 % in {ORDINALS[code.sum()]} of {ORDINALS[len(code)]} layers"
+    )
+
+
+def about_the_mean(ethayarajh: pd.DataFrame) -> str:
+    shares = 100 * in_hidden_layers(ethayarajh, "mev_centred_adjusted")
+    return f"About the mean it is {shares.min():.0f} to {shares.max():.0f} %"
+
+
 STATEMENTS = [
     ("mickus2024-correlations", silhouettes_rise),
     ("mickus2024-correlations", pearson_on_polarity),
@@ -120,6 +158,10 @@ STATEMENTS = [
     ("cai2021-directions", last_layer),
     ("cai2021-directions", within_clusters),
     ("cai2021-directions", depth),
+    ("ethayarajh2019-measures", narrow_cone),
+    ("ethayarajh2019-measures", context_specific),
+    ("ethayarajh2019-measures", less_than_a_twentieth),
+    ("ethayarajh2019-measures", about_the_mean),
 ]
 
 
@@ -150,5 +192,6 @@ def test_summary_on_a_papers_page_has_numbers_of_tables_only(key: str, project: 
         text = text.replace(sentence(name, statement, project), "")
     assert re.findall(r"[0-9]", text) == []
     statements = {claim.belongs_to.id for claim in read_claims(paper(key))}
-    assert bool(text) == bool(findings.verdicts) == (key != "ethayarajh2019")
+    assert text
+    assert findings.verdicts
     assert set(findings.verdicts) <= statements
