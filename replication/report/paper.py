@@ -61,6 +61,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         {**_table(entry, path, folder), "banner": short and _is_trained(path)}
         for entry, path in zip(spec.tables, tables, strict=True)
     ]
+    shown_tables = [table for table in shown_tables if table["n_rows"]]
     return {
         "paper": paper,
         "meaning": _markdown(spec.findings.text) if _is_about(spec.findings, verdicts) else "",
@@ -179,9 +180,12 @@ def _table(entry: TableSpec, path: Path, folder: Path) -> dict[str, Any]:
     shown = whole if len(table) <= LONGEST_TABLE else whole.head(FIRST_ROWS)
     constant = {name: format_cell(shown[name].iloc[0]) for name in _constant(shown)}
     shown = shown.drop(columns=list(constant))
+    of_setup = _texts_of_setups(shown)
+    shown = shown.drop(columns=of_setup)
     return {
         **_entry(entry, path, folder, "tables"),
         "same": {name: value for name, value in constant.items() if value},
+        "of_setup": of_setup,
         "columns": [(str(c), pd.api.types.is_numeric_dtype(table[c])) for c in shown.columns],
         "rows": [[format_cell(v) for v in row] for row in shown.itertuples(index=False)],
         "n_rows": len(table),
@@ -189,14 +193,20 @@ def _table(entry: TableSpec, path: Path, folder: Path) -> dict[str, Any]:
 
 
 def _constant(table: pd.DataFrame) -> list[str]:
-    """Columns of texts, or without values, that are the same in all rows. They are shown beside the
-    table, so that its numbers are easier to see.
+    """Columns with one value in all rows. They are shown beside the table, so that its other
+    numbers are easier to see.
     """
-    texts = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c])]
-    empty = [c for c in table.columns if table[c].isna().all()]
-    alike = [c for c in table.columns if table[c].nunique(dropna=False) == 1]
-    constant = [str(c) for c in alike if c in texts or c in empty]
+    constant = [str(c) for c in table.columns if table[c].nunique(dropna=False) == 1]
     return constant if len(table) > 1 and len(constant) < len(table.columns) else []
+
+
+def _texts_of_setups(table: pd.DataFrame) -> list[str]:
+    """Columns of texts that say again what the name of the setup says."""
+    if "setup" not in table or table["setup"].nunique() == 1:
+        return []
+    texts = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c])]
+    n_values = table[texts].groupby("setup").nunique(dropna=False)
+    return [str(c) for c in n_values.columns[(n_values == 1).all()]]
 
 
 def _markdown(text: str) -> Markup:

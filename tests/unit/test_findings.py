@@ -117,8 +117,9 @@ def narrow_cone(ethayarajh: pd.DataFrame) -> str:
     above = cosines > 0.1
     assert not above.iloc[-1]
     return (
-        f"a mean cosine above our bound of 0.1 in {ORDINALS[above.sum()]} of {ORDINALS[len(above)]} "
-        f"hidden layers, not in the last ({cosines.iloc[-1]:.3f})"
+        "a mean cosine above our bound of 0.1 in "
+        f"{ORDINALS[above.sum()]} of {ORDINALS[len(above)]} hidden layers, "
+        f"not in the last ({cosines.iloc[-1]:.3f})"
     )
 
 
@@ -134,9 +135,10 @@ def less_than_a_twentieth(ethayarajh: pd.DataFrame) -> str:
     }
     formula, code = shares["uncentred"], shares["truncated_svd"] < 5
     return (
-        "less than 5 % of the variance depends on the estimate: by the paper's formula it explains "
-        f"{formula.min():.0f} to {formula.max():.0f} %, by the authors' first code, which fits the "
-        f"published numbers, less than 5 % in {ORDINALS[code.sum()]} of {ORDINALS[len(code)]} layers"
+        "less than 5 % of the variance depends on the estimate: by the paper's formula it "
+        f"explains {formula.min():.0f} to {formula.max():.0f} %, by the authors' first code, "
+        "which fits the published numbers, less than 5 % in "
+        f"{ORDINALS[code.sum()]} of {ORDINALS[len(code)]} layers"
     )
 
 
