@@ -7,7 +7,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from isotropy.files import RESULTS, record_path
+from isotropy.files import record_path
 from replication.figures.spec import FigureSpec
 from replication.papers.locations import package
 from replication.papers.protocol import with_stand_ins
@@ -56,12 +55,10 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
     with_number = list(filter(has_number, paper_statements))
     paper = next(paper for paper in spec.papers if paper.key == spec.paper)
     figures, tables = inputs("figures"), inputs("tables")
-    short = _too_short(tables)
-    shown_tables = [
-        {**_table(entry, path, folder), "banner": short and _is_trained(path)}
-        for entry, path in zip(spec.tables, tables, strict=True)
+    all_tables = [
+        _table(entry, path, folder) for entry, path in zip(spec.tables, tables, strict=True)
     ]
-    shown_tables = [table for table in shown_tables if table["n_rows"]]
+    shown_tables = [table for table in all_tables if table["n_rows"]]
     return {
         "paper": paper,
         "meaning": _markdown(spec.findings.text) if _is_about(spec.findings, verdicts) else "",
@@ -70,7 +67,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "left_out": [s["head"] for s in paper_statements if not has_number(s)],
         "counts": _counts(paper_statements),
         "figures": [
-            {**_figure(entry, path, note, folder), "banner": short and _is_trained(path)}
+            _figure(entry, path, note, folder)
             for entry, path, note in zip(spec.figures, figures, inputs("notes"), strict=True)
         ],
         "explore": FILE,
@@ -80,7 +77,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         },
         "tables": shown_tables,
         "protocol": with_stand_ins(
-            spec.protocol, (source for table in shown_tables for source in table["fetched"])
+            spec.protocol, (source for table in all_tables for source in table["fetched"])
         ),
         "decisions": _markdown(spec.decisions),
     }
@@ -110,22 +107,6 @@ def _counts(paper_statements: list[dict[str, Any]]) -> dict[str, str]:
     of_papers, ours = (select_by_origin(paper_statements, ours=kind) for kind in (False, True))
     counts = {"Statements of the paper": count_words(of_papers), "Our controls": count_words(ours)}
     return {name: words for name, words in counts.items() if words}
-
-
-def _too_short(tables: list[Path]) -> bool:
-    """Whether models of a paper were trained too briefly for a verdict on performance."""
-    columns = (pd.read_parquet(path).get("too_short", pd.Series(dtype=str)) for path in tables)
-    return any(bool((column != "").any()) for column in columns)
-
-
-@cache
-def _is_trained(path: Path) -> bool:
-    """Whether a table or figure is made from fine-tuned models."""
-    made_from = [Path(file.path) for file in read_record(record_path(path)).inputs]
-    below = [p for p in made_from if p.is_relative_to(f"{RESULTS}/tables")]
-    return any(p.is_relative_to(f"{RESULTS}/finetune") for p in made_from) or any(
-        map(_is_trained, below)
-    )
 
 
 def _entry(
@@ -189,6 +170,7 @@ def _table(entry: TableSpec, path: Path, folder: Path) -> dict[str, Any]:
         "columns": [(str(c), pd.api.types.is_numeric_dtype(table[c])) for c in shown.columns],
         "rows": [[format_cell(v) for v in row] for row in shown.itertuples(index=False)],
         "n_rows": len(table),
+        "too_short": bool((table.get("too_short", pd.Series(dtype=str)) != "").any()),
     }
 
 
