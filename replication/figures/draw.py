@@ -13,18 +13,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import Normalize, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from replication.figures.names import space_names
-from replication.figures.style import COLOURS, StableLayout, add_title
+from replication.figures.style import COLOURS, GRADIENT, StableLayout, add_title
 from replication.palette import PLACES, STATUS
 
 MARKERS = "osD^vPX"
 PANELS_PER_ROW = 3
-CARD = (4.2, 2.6)
-"""Width and height of a card's figure in inches."""
 GREY = "#555555"
 DOTS: dict[str, Any] = {"s": 6, "linewidth": 0, "alpha": 0.8, "rasterized": True}
 """Small points, of which a panel has thousands: pixels in vector formats."""
@@ -120,16 +119,6 @@ def panels(
     return figure, drawn
 
 
-def card(rows: pd.DataFrame, title: str, **labels: str) -> tuple[Figure, Axes]:
-    """Make a figure for the card of a paper: one panel, whose title says what is seen."""
-    figure = Figure(figsize=CARD)
-    axes = figure.subplots()
-    figure.suptitle(title)
-    mark_status(axes, rows)
-    label(axes, **labels)
-    return figure, axes
-
-
 def grid(
     table: pd.DataFrame, by: str, columns: int, *, size: tuple[float, float], **options: Any
 ) -> tuple[Figure, list[tuple[np.ndarray, pd.DataFrame]]]:
@@ -207,7 +196,7 @@ def curve(
         **style_of_line,
     )
     axes.set(**labels)  # seaborn labels axes that have no label
-    record(axes, rows, x, y, name, interval)
+    record(axes, rows, x, y, name, interval, colour=style.color)
     if interval:
         horizontal = options.get("orient") == "y"
         whiskers(axes, rows, (x, y), interval, horizontal=horizontal, color=style.color)
@@ -221,6 +210,7 @@ def record(
     name: str | None,
     interval: tuple[str, str] | None = None,
     *,
+    colour: Any = None,
     join: bool = True,
 ) -> None:
     """Keep the points of a line, or of a set of points, for readers who explore the figure.
@@ -232,9 +222,10 @@ def record(
         y: column of the vertical axis.
         name: in the legend.
         interval: columns with the ends of an interval.
+        colour: of the line or points, if they have one.
         join: whether a line through the points means something.
     """
-    points = {"x": rows[x].astype(float), "y": rows[y].astype(float)}
+    points: dict[str, Any] = {"x": rows[x].astype(float), "y": rows[y].astype(float)}
     kept = {"setup": "setup", "seed": "seed", "repeat": "sample", "step": "update"}
     if "setup" in rows and rows["setup"].nunique() > 1:
         del kept["setup"]  # along the line, not of it
@@ -242,8 +233,9 @@ def record(
     points |= {
         end: rows[column] for end, column in zip(("from", "to"), interval or (), strict=False)
     }
-    line = re.sub("[${}]", "", name or "")
-    POINTS.setdefault(axes, []).append(pd.DataFrame({**points, "line": line, "join": join}))
+    points |= {"line": re.sub("[${}]", "", name or ""), "join": join}
+    points["colour"] = None if colour is None else to_hex(colour)
+    POINTS.setdefault(axes, []).append(pd.DataFrame(points, index=rows.index))
 
 
 def whiskers(
@@ -307,16 +299,15 @@ def finish(figure: Figure) -> None:
         for axes in marked:
             axes.set_title("", loc="right")
     if title or status:
-        of_card = tuple(figure.get_size_inches()) == CARD
-        add_title(figure, title, status, keep_size=of_card)
+        add_title(figure, title, status)
     space_names(figure)
 
 
 def colour_bar(
-    figure: Figure, axes: Any, norm: Normalize, text: str, palette: Any = "cividis", **options: Any
-) -> None:
+    figure: Figure, axes: Any, norm: Normalize, text: str, palette: Any = GRADIENT, **options: Any
+) -> Colorbar:
     """Explain the colours of points or lines beside one or several panels."""
-    figure.colorbar(ScalarMappable(norm, palette), ax=axes, label=text, **options)
+    return figure.colorbar(ScalarMappable(norm, palette), ax=axes, label=text, **options)
 
 
 def forbid_verdict(figure: Figure, *, too_short: bool) -> None:

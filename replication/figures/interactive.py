@@ -35,7 +35,7 @@ def values_script(name: str, figure: Figure) -> str:
     """
     points = _points(figure)
     views = [rows for _, rows in points.groupby("x_label", sort=False)] if len(points) else []
-    data = [_view(rows, MOST_POINTS // len(views), several=len(views) > 1) for rows in views]
+    data = [_view(rows, MOST_POINTS // len(views), titled=len(views) > 1) for rows in views]
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return f"(globalThis.{VARIABLE} ??= {{}})[{json.dumps(name)}] = {text};\n"
 
@@ -79,7 +79,7 @@ def _first(axes_list: Iterable[Axes], text: Callable[[Axes], str]) -> str:
     return next(filter(None, map(text, axes_list)), "")
 
 
-def _view(points: pd.DataFrame, most: int, *, several: bool) -> dict[str, Any]:
+def _view(points: pd.DataFrame, most: int, *, titled: bool) -> dict[str, Any]:
     """Values of at most `most` points, and what is needed to draw and to describe them."""
     first = points.iloc[0]
     x, charts = first["x_label"], list(dict.fromkeys(points["y_label"]))
@@ -92,8 +92,10 @@ def _view(points: pd.DataFrame, most: int, *, several: bool) -> dict[str, Any]:
     join = bool(first["join"]) and not table.duplicated([*by, x]).any()
     shown = _thin(table.sort_values(x, kind="stable") if join else table, by, most)
     texts = [name for name in ("from", "to", "update", "sample") if name in points]
+    levels = {name: _levels(shown[name]) for name in by}
+    several = [name for name in by if len(levels[name]["names"]) > 1]
     return {
-        "title": x if several else "",
+        "title": x if titled else "",
         "x": x,
         "y": charts,
         "by": by,
@@ -103,7 +105,8 @@ def _view(points: pd.DataFrame, most: int, *, several: bool) -> dict[str, Any]:
         "names": first["names"],
         "note": _note(len(shown), len(table)),
         "values": {name: _numbers(shown[name]) for name in (x, *charts)},
-        "levels": {name: _levels(shown[name]) for name in by},
+        "levels": levels,
+        "colours": _colours(shown, several[0]) if several else [],
         "texts": {name: [_text(value) for value in shown[name]] for name in texts},
     }
 
@@ -158,6 +161,15 @@ def _levels(column: pd.Series) -> dict[str, list[Any]]:
     places = [values.index(v) if pd.notna(v) else len(values) for v in column]
     names = [_text(value) for value in values] + ["none"] * bool(column.isna().any())
     return {"names": names, "places": places}
+
+
+def _colours(shown: pd.DataFrame, column: str) -> list[str]:
+    """The figure's colour of each value of a column; none where one has several, or two have the
+    same.
+    """
+    of_values = shown.groupby(_levels(shown[column])["places"])["colour"].unique()
+    colours = [str(found[0]) for found in of_values if len(found) == 1 and found[0]]
+    return colours if len(set(colours)) == len(of_values) else []
 
 
 def _text(value: Any) -> str:

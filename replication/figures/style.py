@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import BboxImage
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -20,6 +22,9 @@ from matplotlib.transforms import Bbox
 from replication.palette import SERIES, STATUS
 
 COLOURS = list(SERIES)
+GRADIENT = ListedColormap(colormaps["cividis"](np.linspace(0, 0.85, 256)))
+"""Colours of numbers: cividis without its pale end, which is faint on white and, inverted, on
+black."""
 DPI = 200
 """Resolution of PNG files, and of rasterized parts of vector formats."""
 TITLE, TITLE_IF_NARROW, NARROW = 9.5, 8.5, 4.5
@@ -80,16 +85,14 @@ def use_style() -> None:
     sns.set_theme("paper", "ticks", COLOURS, _FONT, font_scale=0.91, rc=_THEME)
 
 
-def add_title(figure: Figure, title: str, status: str, *, keep_size: bool = False) -> None:
+def add_title(figure: Figure, title: str, status: str) -> None:
     """Write a title above panels and legends, and a status on the right, either of which may be
-    empty. The figure becomes taller, unless it is to keep its size.
+    empty. The figure becomes taller.
     """
-    width, height = figure.get_size_inches()
+    width = figure.get_figwidth()
     size = TITLE if width > NARROW else TITLE_IF_NARROW
     text = textwrap.fill(title, int((125 * width - 90) / size), break_on_hyphens=False)
     inches = (text.count("\n") + 1) * 1.25 * size / 72 + 0.06
-    if keep_size:
-        figure.set_size_inches(width, height - inches)
     _add_strip(figure, inches)
     top = 1 - 0.05 / figure.get_figheight()
     style: dict[str, Any] = {"va": "top", "in_layout": False}

@@ -8,8 +8,7 @@ const EXPLORE_INCREMENTS = [1, 10, 100, 1e3, 1e4, 1e5].flatMap((k) => [k, 2 * k,
 
 function exploreFigure(panel, data) {
   const { x, y, by, values, levels, names } = data;
-  // As in the figure, whose things have places by name
-  const colour = (n) => EXPLORE_COLOURS[(EXPLORE_PLACES[levels[several[0]]?.names[n]] ?? n) % EXPLORE_COLOURS.length];
+  const colour = (n) => data.colours[n] ?? EXPLORE_COLOURS[n % EXPLORE_COLOURS.length];
   const off = new Set(); // switched off: "column place"
   const signs = data.join ? EXPLORE_LINES : EXPLORE_MARKS;
   const several = by.filter((name) => levels[name].names.length > 1);

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from replication.palette import PLACES, SERIES
+from replication.palette import SERIES
 
 FOLDER = Path(__file__).parent
 FILE = "index.explore.js"
@@ -20,6 +20,6 @@ def explore_script() -> str:
         (FOLDER / f"explore.{name}").read_text("utf8")
         for name in ("licence.js", "uPlot.js", "uPlot.css", "js")
     )
-    values = {"EXPLORE_STYLE": style, "EXPLORE_COLOURS": SERIES, "EXPLORE_PLACES": PLACES}
+    values = {"EXPLORE_STYLE": style, "EXPLORE_COLOURS": SERIES}
     constants = [f"const {name} = {json.dumps(value)};\n" for name, value in values.items()]
     return "".join([licence, library, *constants, drawing])

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps
 from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 
@@ -15,7 +14,6 @@ from replication.figures.draw import (
     DOTS,
     GREY,
     OF_CLUSTERS,
-    card,
     colour_bar,
     curve,
     footnote,
@@ -34,14 +32,13 @@ from replication.figures.draw import (
     sources,
 )
 from replication.figures.names import legend
-from replication.figures.style import COLOURS
+from replication.figures.style import COLOURS, GRADIENT
 from replication.papers.declare import figure
 
 VIEWS = 4  # layers of a model in the pictures of clusters
 LOW = 2  # the layer in which the paper shows the manifold
 IN_SPACE = {"projection": "3d"}
 KINDS = {"word": COLOURS[0], "symbol": COLOURS[1], "special": COLOURS[2]}
-CIVIDIS = colormaps["cividis"]
 BARS = {
     "position": "position in the window",
     "frequency": "occurrences of the type",
@@ -50,36 +47,11 @@ BARS = {
 COSINES = {
     "s_inter": ("$S_{inter}$", look(0)),
     "s_intra": ("$S_{intra}$", look(1)),
-    "s_inter_adjusted": ("$S_{inter}$, adjusted", look(0, "--")),
-    "s_intra_adjusted": ("$S_{intra}$, adjusted", look(1, "--")),
+    "s_inter_adjusted": ("$S_{inter}$, within clusters", look(5, "--")),
+    "s_intra_adjusted": ("$S_{intra}$, within clusters", look(4, "--")),
     "s_inter_centred": ("$S_{inter}$, one mean", look(2, ":")),
     "s_inter_random_parts": ("$S_{inter}$, random parts", look(3, ":")),
 }
-
-
-@figure(
-    "card",
-    title="Cosines of different types before and after clustering",
-    tables=["layers"],
-    section="4",
-)
-def cosines_within_clusters(layers: pd.DataFrame) -> Figure:
-    """Mean cosine of tokens of different types (S_inter) in each layer of the first model, and
-    within clusters that are each moved to their own mean. The paper finds that it is near zero
-    there.
-    """
-    layers = _subwords(layers)
-    layers = layers[layers["setup"] == layers["setup"].iloc[0]]
-    before, after = layers[["s_inter", "s_inter_adjusted"]].mean()
-    title = f"Cosine of words: {before:.2f}, within clusters {after:.2f}"
-    figure, axes = card(layers, title, xlabel="layer", ylabel="mean cosine")
-    curve(axes, layers, "layer", "s_inter", "as they are", COSINES["s_inter"][1])
-    inside = COSINES["s_inter_adjusted"][1]
-    curve(axes, layers, "layer", "s_inter_adjusted", "within clusters, centred", inside)
-    axes.set_ylim(min(0, axes.get_ylim()[0]), 1.1 * max(0.1, layers["s_inter"].max()))
-    legend(figure)
-    footnote(figure, f"{layers['setup'].iloc[0]}. {_seeds(layers)} {sources(layers)}")
-    return figure
 
 
 @figure(
@@ -104,13 +76,17 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
     legend(figure)
     means = layers[["s_inter", "s_inter_adjusted", "s_inter_random_parts"]].mean()
     before, inside, random = (f"{value:.2f}" for value in means)
-    figure.suptitle(f"Mean S_inter {before}; within clusters {inside}, in random parts {random}")
+    figure.suptitle(
+        f"Clusters lower S_inter from {before} to {inside}, random parts as large to {random}"
+    )
+    one = _first_seed(layers)["n_clusters"] == 1
     about = (
         "Cosines between tokens of different types (S_inter) and of the same type "
         "(S_intra), exact over all pairs; "
-        f"types are {layers['types'].iloc[0]}. Adjusted: within clusters, each moved "
-        "to its own mean; mean over clusters. Dotted, as controls: one mean for all tokens, and "
-        "means of random parts as large as the clusters. "
+        f"types are {layers['types'].iloc[0]}. Within clusters: the mean of each "
+        "cluster is subtracted; mean over clusters. Dotted, as controls: one mean for all tokens, "
+        "and means of random parts as large as the clusters. "
+        f"{one.sum()} of {len(one)} layers have one cluster, where all three are the same. "
     )
     footnote(figure, f"{about}{_seeds(layers)} {sources(layers)}")
     return figure
@@ -135,7 +111,7 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
     for axes, rows in drawn:
         of_layers = rows.pivot(index="layer", columns="k", values="silhouette")
         n, ks = range(len(of_layers)), list(of_layers.columns)
-        axes.pcolormesh(ks, n, of_layers, norm=colours, cmap="cividis", rasterized=True)
+        axes.pcolormesh(ks, n, of_layers, norm=colours, cmap=GRADIENT, rasterized=True)
         selected = rings[rings["setup"] == rows["setup"].iloc[0]]
         places = [list(of_layers.index).index(layer) for layer in selected["layer"]]
         axes.scatter(selected["k"], places, 60, "none", edgecolors="#D55E00", lw=2, label="taken")
@@ -144,16 +120,18 @@ def clusters_per_layer(layers: pd.DataFrame, silhouettes: pd.DataFrame) -> Figur
         for layer, of_layer in rows.groupby("layer"):
             record(axes, of_layer, "k", "silhouette", f"layer {layer}")
     legend(figure)
-    colour_bar(figure, [axes for axes, _ in drawn], colours, "silhouette", pad=0.02)
+    bar = colour_bar(figure, [axes for axes, _ in drawn], colours, "silhouette", pad=0.02)
     threshold, n_layers = layers["threshold"].iloc[0], len(shown.groupby(["setup", "layer"]))
+    bar.ax.axhline(threshold, color="#D55E00", lw=2)
     figure.suptitle(
         f"k-means reaches a silhouette of {threshold:g} in {len(rings)} of {n_layers} layers"
     )
     about = (
         "Ringed: the number that is taken, that of the largest silhouette; none where it is below "
-        f"{threshold:g}. "
+        f"{threshold:g} (line on the bar). "
     )
-    footnote(figure, f"{about}Seed {first}. {sources(layers)}")
+    n_tokens = number_range(layers["n_tokens"])
+    footnote(figure, f"{about}n = {n_tokens} tokens, seed {first}. {sources(layers)}")
     return figure
 
 
@@ -179,13 +157,12 @@ def isolated_clusters(points: pd.DataFrame, layers: pd.DataFrame) -> Figure:
             _dots(axes, of_layer, "", largest_in_colour(of_layer["cluster"]))
             fact = facts.xs((setup, types, layer)).iloc[0]
             k, silhouette = fact["n_clusters"], print_minus(f"{fact['silhouette']:.2f}")
-            heading(axes, f"{setup}\nlayer {layer}: k = {k}, silhouette {silhouette}")
+            heading(axes, f"{setup}\nlayer {layer}: silhouette {silhouette}, k = {k}")
         mark_status(row[len(places) - 1], rows)
-    first = _subwords(layers[layers["seed"] == layers["seed"].min()])
-    share, threshold = (first["n_clusters"] == 1).sum(), layers["threshold"].iloc[0]
+    first, threshold = _first_seed(_subwords(layers)), layers["threshold"].iloc[0]
     figure.suptitle(
-        f"k-means counts one cluster in {share} of {len(first)} layers, islands or not: "
-        f"no silhouette reaches {threshold:g}"
+        f"In {(first['n_clusters'] == 1).sum()} of {len(first)} layers no silhouette reaches "
+        f"{threshold:g}: k-means counts one cluster, islands or not"
     )
     n = number_range(points.groupby(["setup", "layer"]).size())
     about = f"n = {n} of all tokens of a layer, drawn with a seed; k clusters. {OF_CLUSTERS} "
@@ -205,7 +182,7 @@ def manifolds(points: pd.DataFrame) -> Figure:
     """
     low = points.groupby("setup")["layer"].transform(lambda n: min(n, key=lambda k: abs(k - LOW)))
     shown = points[(points["layer"] == low) & points["x_largest"].notna()]
-    figure, drawn = grid(shown, "setup", 3, size=(2.4, 2.9), subplot_kw=IN_SPACE)
+    figure, drawn = grid(shown, "setup", 3, size=(2.4, 2.6), subplot_kw=IN_SPACE)
     kinds = list(KINDS)
     names: dict[str, Any] = {"ticks": range(len(kinds)), "format": lambda i, _: kinds[int(i)]}
     for row, rows in drawn:
@@ -217,21 +194,20 @@ def manifolds(points: pd.DataFrame) -> Figure:
             "kind": Normalize(-0.5, len(kinds) - 0.5),
         }
         for axes, (column, norm) in zip(row, scales.items(), strict=True):
-            palette = ListedColormap(list(KINDS.values())) if column == "kind" else CIVIDIS
+            palette = ListedColormap(list(KINDS.values())) if column == "kind" else GRADIENT
             _dots(axes, rows, "_largest", palette(norm(rows[column])))
             options = names if column == "kind" else {}
             below: dict[str, Any] = {"location": "bottom", "shrink": 0.8} | options
             colour_bar(figure, axes, norm, BARS[column], palette, **below)
             heading(axes, f"{setup}\nlayer {layer}, by {column}")
         mark_status(row[-1], rows)
-    axes_of = [f"{axis}_largest" for axis in "xyz"]
-    position, frequency = (
-        max(abs(shown[axis].corr(shown[column], "spearman")) for axis in axes_of)
-        for column in ("position", "frequency")
-    )
-    figure.suptitle(
-        f"Largest |ρ| of a component: {position:.2f} with position, {frequency:.2f} with frequency"
-    )
+    components = shown[[f"{axis}_largest" for axis in "xyz"]].set_axis([1, 2, 3], axis=1)
+    texts = []
+    for column in ("position", "frequency"):
+        of_components = components.corrwith(shown[column], method="spearman").abs()
+        largest = f"{of_components.max():.2f}"
+        texts.append(f"{column} goes with component {of_components.idxmax()} (|ρ| {largest})")
+    figure.suptitle(", ".join(texts).capitalize())
     about = (
         f"n = {number_range(shown.groupby('setup').size())} tokens of the largest cluster on its "
         "own first three principal components. A Swiss roll that is wound along the text shows as "
@@ -258,6 +234,10 @@ def _subwords(table: pd.DataFrame) -> pd.DataFrame:
     """The rows whose types are subwords; all rows of a study without subwords."""
     subwords = table[table["types"] == "subwords"]
     return subwords if len(subwords) else table
+
+
+def _first_seed(layers: pd.DataFrame) -> pd.DataFrame:
+    return layers.query("seed == seed.min()")
 
 
 def _seeds(layers: pd.DataFrame) -> str:
@@ -300,8 +280,8 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     ends = layers.sort_values("layer").groupby("layer")[["lid_euclidean", "lid_cosine"]].mean()
     (euclidean, cosine), (last_euclidean, last_cosine) = ends.iloc[[0, -1]].to_numpy()
     figure.suptitle(
-        f"From first to last layer: {euclidean:.0f} to {last_euclidean:.0f} by Euclidean distance, "
-        f"{cosine:.0f} to {last_cosine:.0f} by cosine"
+        f"First to last layer: {euclidean:.0f} to {last_euclidean:.0f} by Euclidean distance; "
+        f"{cosine:.0f} to {last_cosine:.0f} by cosine, at most {ends['lid_cosine'].max():.0f}"
     )
     k = int(layers["lid_k"].max())
     about = f"Mean over tokens, {k} exact neighbours. Squared distances halve the estimate. "
@@ -338,9 +318,10 @@ def dimension_per_type_count(repeated_types: pd.DataFrame) -> Figure:
     legend(figure)
     of_layers = contextual.groupby(["place", "setup", "layer"])["lid_cosine"].mean()
     once, every = (of_layers[place].agg(["min", "max"]) for place in (0, len(names) - 1))
+    vectors = static["lid_cosine"].mean()
     figure.suptitle(
-        f"Dimension {once['min']:.0f} to {once['max']:.0f} with {names[0]} token per type, "
-        f"{every['min']:.0f} to {every['max']:.0f} with {names[-1]}"
+        f"Static vectors: {vectors:.0f}. Contextual: {once['min']:.0f} to {once['max']:.0f} with "
+        f"{names[0]} token per type, {every['min']:.0f} to {every['max']:.0f} with {names[-1]}"
     )
     about = "By cosines, conventional estimate, samples of equal size. Grey: static vectors. "
     footnote(figure, f"{about}{_seeds(measured)} {sources(measured)}")

@@ -171,7 +171,7 @@ PAPER = Paper(
         "Contextual embeddings look anisotropic because they lie in a few isolated clusters: "
         "within clusters they are nearly isotropic, on manifolds of low dimension."
     ),
-    lead="cai2021/card",
+    lead="cai2021/cosines",
     study=Cai2021,
     results=plan,
     model_column="embedding",

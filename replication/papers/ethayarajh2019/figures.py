@@ -13,7 +13,6 @@ from replication.figures.draw import (
     GREY,
     Look,
     Panels,
-    card,
     curve,
     footnote,
     grid,
@@ -50,44 +49,15 @@ TITLES = {
     "self_similarity_adjusted": "Self-similarity above the mean cosine",
     "intra_adjusted": "Sentences' similarity above the mean cosine",
 }
-"""Beginnings of the figures' titles, which their numbers complete."""
+"""Beginnings of the figures' titles, which numbers of the first model complete."""
 WORDS = {
     "": ("words", look(0)),
-    "_matched": ("random words, as many as of the word", look(1, "--")),
-    "_baseline": ("random words, all together", look(2, "--")),
+    "_baseline": ("random words", look(2, "--")),
+    "_adjusted": ("words less random words", look(1)),
 }
 """Suffix of a share of variance -> its name and look."""
 BETWEEN = ("value_low", "value_high")
 """Columns of the 95 % intervals."""
-
-
-@figure(
-    "card",
-    title="Mean cosine of words of different sentences, by layer",
-    tables=["measures", "published_layers"],
-    section="4.1",
-)
-def anisotropy_card(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
-    """Mean cosine of words of different sentences, layer by layer, of the first model here and as
-    published for three others. The paper finds that all layers but the input's are anisotropic.
-    """
-    rows = _rows(_main(measures), BASELINE)
-    rows = rows[rows["setup"] == rows["setup"].iloc[0]]
-    printed = published_layers[published_layers["quantity"] == BASELINE]
-    largest, published = rows["value"].max(), printed["value"].max()
-    title = f"Cosine of random words: up to {largest:.2f} (paper: {published:.2f})"
-    xlabel = "layer, as a share of the last"
-    figure, axes = card(rows, title, xlabel=xlabel, ylabel="mean cosine")
-    styles = looks([*rows["embedding"], *printed["model"]])
-    lines = {f"{m}, paper": (part, ":") for m, part in printed.groupby("model", sort=False)}
-    for name, (part, dashes) in ({rows["embedding"].iloc[0]: (rows, "-")} | lines).items():
-        style = styles[name.removesuffix(", paper")]._replace(linestyle=dashes)
-        shares = part.assign(depth=part["layer"] / part["layer"].max())
-        curve(axes, shares, "depth", "value", name, style)
-    axes.set_ylim(min(0, axes.get_ylim()[0]))
-    legend(figure)
-    footnote(figure, f"{rows['setup'].iloc[0]}. {_items(rows, BASELINE)}{sources(rows)}")
-    return figure
 
 
 @figure(
@@ -105,7 +75,7 @@ def anisotropy(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure
     for axes, rows in drawn:
         _variants(axes, rows, BASELINE)
     about = "Mean cosine between words of different sentences, exact over all pairs. "
-    return _finished(figure, measures, about, BASELINE, published_layers)
+    return _finished(figure, measures, about, BASELINE)
 
 
 @figure(
@@ -120,15 +90,17 @@ def self_similarity(measures: pd.DataFrame, published_layers: pd.DataFrame) -> F
     with depth.
     """
     name = "self_similarity_adjusted"
-    figure, drawn = _with_published(measures, published_layers, name, "cosine")
+    figure, drawn = _with_published(
+        measures, published_layers, name, "self-similarity − mean cosine"
+    )
     for axes, rows in drawn:
         _variants(axes, rows, name)
-        _line(axes, rows, "self_similarity", "not adjusted", Look(GREY, "", ":"))
+        _line(axes, rows, "self_similarity", "not adjusted", Look("black", "", ":"))
     about = (
         "Mean cosine between occurrences of a word in different sentences, mean over words, less "
         "the mean cosine of words of different sentences. "
     )
-    return _finished(figure, measures, about, name, published_layers)
+    return _finished(figure, measures, about, name)
 
 
 @figure(
@@ -143,7 +115,7 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
     sentences.
     """
     name = "intra_adjusted"
-    figure, drawn = _with_published(measures, published_layers, name, "cosine")
+    figure, drawn = _with_published(measures, published_layers, name, "similarity − mean cosine")
     for axes, rows in drawn:
         _variants(axes, rows[rows["variant"] == "all"], name, "less the mean cosine")
         _line(axes, rows, "intra_excess", "less that of shuffled sentences", look(1))
@@ -151,14 +123,18 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
         shuffled = (null - base).rename("value").reset_index()
         shuffled["setup"] = rows["setup"].iloc[0]
         text = "shuffled sentences, less the mean cosine"
-        curve(axes, shuffled, "layer", "value", text, look(0, ":")._replace(marker=""))
+        curve(axes, shuffled, "layer", "value", text, look(2, ":")._replace(marker=""))
         axes.axhline(0, color=GREY, lw=0.8)
     about = (
         "Mean cosine between the words of a sentence and their mean. A word is a part of the mean, "
         "so shuffled sentences are above 0 as well: what the words of a sentence have in common is "
         "the difference. "
     )
-    return _finished(figure, measures, about, name, published_layers)
+    _finished(figure, measures, about, name)
+    excess = _rows(_main(measures), "intra_excess")["value"]
+    between = print_minus(f"{excess.min():.2f} to {excess.max():.2f}")
+    figure.suptitle(f"{figure.get_suptitle()}; above shuffled sentences {between}")
+    return figure
 
 
 @figure(
@@ -169,8 +145,8 @@ def intra_sentence(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Fi
     section="Figure 4",
 )
 def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame) -> Figure:
-    """Maximum explainable variance of words by three estimates, each with its baselines. The paper
-    finds less than 5 % everywhere, which one of the estimates gives.
+    """Maximum explainable variance of words by three estimates, that of random words, and the
+    difference. The paper finds that the difference is below 5 % everywhere.
     """
     columns = len(ESTIMATES) + 1
     figure, drawn = grid(_main(measures), "setup", columns, size=(1.9, 2.1), sharey=True)
@@ -184,22 +160,22 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
         _published_variance(row[-1], published_layers)
         for axes in row:
             axes.axhline(0.05, color=GREY, lw=0.9, ls=":")
-    drawn[0][0][0].set_ylim(0, 1)
-    below = _rows(_main(measures), "mev_truncated_svd_below")["value"].max()
-    words, random = (_rows(_main(measures), f"mev_uncentred{suffix}")["value"].mean()
-                     for suffix in ("", "_matched"))  # fmt: skip
-    figure.suptitle(
-        f"One component explains {100 * words:.0f} % of a word's variance by the paper's formula, "
-        f"{100 * random:.0f} % of random words'"
-        + "; below 5 % only by the authors' first code"
-        * bool(below > 0)
-    )
+        lowest = min(axes.get_ylim()[0] for axes in row)
+        row[0].set_ylim(min(-0.1, lowest), 1)
+    texts = []
+    for name, of_estimate in (
+        ("uncentred", "the paper's formula"),
+        ("truncated_svd", "the first code"),
+    ):
+        rows = _rows(_main(measures), f"mev_{name}_adjusted").query("hidden")
+        texts.append(f"{(rows['value'] < 0.05).sum()} of {len(rows)} layers by {of_estimate}")
+    figure.suptitle(f"Words less random words are below 5 % in {', '.join(texts)}")
     legend(figure)
     about = (
         "Share of the first principal component of a word's occurrences, mean over words. The "
         "paper says that it is below 5 % (dotted) once the baseline is subtracted. Its formula is "
         "about the origin; the published numbers are the variance about the mean along the "
-        "direction of the mean. "
+        "direction of the mean. Random words: all together. "
     )
     footnote(figure, about + _items(measures, "mev_centred") + sources(measures))
     return figure
@@ -239,8 +215,11 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
         for k in (1, 3, 5)
     }
     shares = dimensions[dimensions["variant"] == "all"]
-    largest, d = shares["share"].max(), number_range(shares["d"])
-    figure.suptitle(f"One dimension of {d} makes up to {100 * largest:.0f} % of the mean cosine")
+    largest, d = shares.nlargest(1, "share").iloc[0], number_range(shares["d"])
+    figure.suptitle(
+        f"One dimension of {d} makes up to {100 * largest['share']:.0f} % of the mean cosine "
+        f"(layer {largest['layer']:.0f})"
+    )
     for row, rows in drawn:
         setup = rows["setup"].iloc[0]
         for i, (quantity, name) in enumerate(lines.items()):
@@ -255,7 +234,10 @@ def dimensions(measures: pd.DataFrame, dimensions: pd.DataFrame) -> Figure:
             axes.set_ylim(min(0, axes.get_ylim()[0]))
         mark_status(row[1], rows)
     legend(figure)
-    about = "Contribution of single dimensions to the mean cosine over all pairs of words, exact. "
+    about = (
+        "Contribution of single dimensions to the mean cosine over all pairs of words, exact. "
+        "Without a dimension, cosines are those of the vectors that are left. "
+    )
     footnote(figure, about + _items(measures, BASELINE) + sources(measures))
     return figure
 
@@ -296,7 +278,7 @@ def _variants(axes: Axes, rows: pd.DataFrame, quantity: str, name: str = VARIANT
     _line(axes, rows, quantity, name, look(0))
     for i, (variant, text) in enumerate(VARIANTS.items()):
         if i and (rows["variant"] == variant).any():
-            style = Look(look(i).color, "", "--" if i % 2 else ":")
+            style = Look(look(2 * i - 1).color, "", "--" if i % 2 else ":")
             curve(axes, _rows(rows, quantity, variant), "layer", "value", text, style)
     printed = _rows(rows, quantity).dropna(subset="published")
     if len(printed):
@@ -312,18 +294,16 @@ def _items(measures: pd.DataFrame, quantity: str) -> str:
     return f"n = {n} {'words' if of_words else 'sentences'}. "
 
 
-def _finished(
-    figure: Figure, measures: pd.DataFrame, about: str, quantity: str, published: pd.DataFrame
-) -> Figure:
+def _finished(figure: Figure, measures: pd.DataFrame, about: str, quantity: str) -> Figure:
     """Add a title, a legend for all panels, one scale, and a note."""
-    printed = published.loc[published["quantity"] == quantity, "value"]
-    here, paper = (
-        print_minus(f"{values.min():.2f} to {values.max():.2f}")
-        for values in (_rows(_main(measures), quantity)["value"], printed)
-    )
-    figure.suptitle(f"{TITLES[quantity]}: {here} (paper: {paper})")
+    rows = _rows(_main(measures), quantity)
+    values = rows[rows["setup"] == rows["setup"].iloc[0]].set_index("layer")["value"].sort_index()
+    ends = values.index[[0, -1]]
+    turn = (values - values[ends].mean()).abs().idxmax()  # where it is farthest from both ends
+    texts = [f"{values[k]:.2f} in layer {k}" for k in dict.fromkeys([ends[0], turn, ends[1]])]
+    figure.suptitle(f"{TITLES[quantity]}: {print_minus(', '.join(texts))}")
     legend(figure)
-    bars = f"Bars: 95 % intervals; {_items(measures, quantity)}"
+    bars = f"Bars, mostly within the marks: 95 % intervals; {_items(measures, quantity)}"
     footnote(figure, about + bars + sources(measures))
     share_scale(figure.axes)
     return figure

@@ -221,7 +221,7 @@ PAPER = Paper(
         "Upper layers give a word more context-specific vectors, which lie in a narrow cone; a "
         "static embedding explains less than 5 % of their variance."
     ),
-    lead="ethayarajh2019/card",
+    lead="ethayarajh2019/figure1",
     study=Ethayarajh2019,
     results=plan,
     model_column="embedding",

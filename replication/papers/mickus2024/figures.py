@@ -20,7 +20,6 @@ from replication.figures.draw import (
     DOTS,
     GREY,
     Look,
-    card,
     colour_bar,
     curve,
     distinct,
@@ -38,11 +37,13 @@ from replication.figures.draw import (
     whiskers,
 )
 from replication.figures.names import legend, name_lines
-from replication.figures.style import COLOURS
+from replication.figures.style import COLOURS, GRADIENT
 from replication.papers.declare import figure
 
 PUBLISHED_RHO = -0.998
 """Spearman's ρ of IsoScore and silhouette is below it in every setup of the paper."""
+SPECK = 0.1
+"""Share of the largest panel's extent below which points are drawn once more, enlarged."""
 METRICS = {"isoscore": "IsoScore", "silhouette": "Silhouette", "loss": "Loss (nats)"}
 
 
@@ -78,32 +79,6 @@ OBSERVED = (
 
 
 @figure(
-    "card",
-    title="IsoScore and silhouette while embeddings are optimized",
-    tables=["trajectories", "correlations"],
-    section="3.2",
-)
-def scores_of_first_setup(trajectories: pd.DataFrame, correlations: pd.DataFrame) -> Figure:
-    """IsoScore and silhouette of the first setup while embeddings are optimized for a linear
-    classifier. The paper finds that one falls as the other rises.
-    """
-    rows = trajectories[trajectories["setup"] == trajectories["setup"].iloc[0]]
-    first, last = (rows.loc[rows["step"] == step(), "isoscore"].mean()
-                   for step in (rows["step"].min, rows["step"].max))  # fmt: skip
-    selected = correlations[correlations["setup"] == rows["setup"].iloc[0]].set_index("seed")
-    r = print_minus(f"{selected.loc['mean', 'pearson_r']:.2f}")
-    moves = "falls" if last < first else "rises"
-    figure, axes = card(rows, f"IsoScore {moves} in training: r with silhouette {r}")
-    for metric in ("isoscore", "silhouette"):
-        style = looks(METRICS)[metric]._replace(marker="")
-        curve(axes, rows, "step", metric, METRICS[metric], style, band=True)
-    label(axes, xlabel="update", ylabel="score")
-    legend(figure)
-    footnote(figure, _notes(rows))
-    return figure
-
-
-@figure(
     "figure1",
     title="The isotropy defect as a chord",
     section="2.2",
@@ -132,8 +107,8 @@ def chord_and_angle() -> Figure:
     axes.legend(loc="upper right", frameon=True)
     footnote(
         figure,
-        "A diagram of the definition for d = 2; no data. Dashed: chords, whose length is the "
-        "isotropy defect δ.",
+        "A diagram of the definition for d = 2; no data. Dashed: chords, whose length is "
+        "proportional to the isotropy defect δ.",
     )
     return figure
 
@@ -180,6 +155,7 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
     """
     import seaborn as sns
 
+    spans: dict[Axes, pd.Series] = {}
     figure, grid = panels(
         trajectories,
         size=(2.7, 2.7),
@@ -191,13 +167,10 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
     colours = PowerNorm(0.4, vmin=0, vmax=trajectories["step"].max())
     for axes, rows in grid:
         labels = {"xlabel": axes.get_xlabel(), "ylabel": axes.get_ylabel()}
-        mean = rows.groupby("step", as_index=False)[["isoscore", "silhouette"]].mean()
-        axes.plot(mean["isoscore"], mean["silhouette"], color="#999999", lw=1)
-        points: dict[str, Any] = DOTS | {"s": 9, "alpha": 1, "palette": "cividis", "zorder": 2}
-        sns.scatterplot(
-            rows, x="isoscore", y="silhouette", hue="step", hue_norm=colours, ax=axes,
-            legend=False, **points,
-        )  # fmt: skip
+        points: dict[str, Any] = DOTS | {"s": 9, "alpha": 1, "palette": GRADIENT, "zorder": 2}
+        points |= {"x": "isoscore", "y": "silhouette", "hue": "step", "hue_norm": colours}
+        sns.scatterplot(rows, ax=axes, legend=False, **points)
+        spans[axes] = rows[["isoscore", "silhouette"]].agg(np.ptp)
         record(axes, rows, "isoscore", "silhouette", None, join=False)
         axes.set(**labels)  # seaborn labels axes that have no label
         axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -206,18 +179,35 @@ def isoscore_against_silhouette(trajectories: pd.DataFrame, correlations: pd.Dat
         )
     for axis in ("x", "y"):
         share_scale([axes for axes, _ in grid], axis)
+    for axes, rows in grid:
+        if (spans[axes] < SPECK * pd.DataFrame(spans).max(axis=1)).all():
+            _enlarged(axes, rows, points)
     below, bound = (means["spearman_rho"] < PUBLISHED_RHO).sum(), f"−{-PUBLISHED_RHO}"
     figure.suptitle(
-        f"Spearman's ρ is below {bound}, as published, in {below} of {len(means)} setups"
+        f"Spearman's ρ is below 0 in {(means['spearman_rho'] < 0).sum()} of {len(means)} setups, "
+        f"below {bound}, as published, in {below}"
     )
-    colour_bar(figure, [axes for axes, _ in grid], colours, "update", shrink=0.85)
+    bar = "update (scale: power of 0.4)"
+    colour_bar(figure, [axes for axes, _ in grid], colours, bar, shrink=0.85)
     notes = distinct(correlations.dropna(subset="published_pearson_r"), "published_source_note")
     correlated = (
-        " A point per seed and step; grey: their mean. Pearson's r and Spearman's ρ over all "
+        " A point per seed and step. Pearson's r and Spearman's ρ over all "
         f"updates, mean over seeds, step 0 included. {notes and f'The paper: {notes}.'}"
     )
     footnote(figure, _notes(trajectories) + correlated)
     return figure
+
+
+def _enlarged(axes: Axes, rows: pd.DataFrame, points: dict[str, Any]) -> None:
+    """Draw points that are a speck on the shared scale once more, larger."""
+    import seaborn as sns
+
+    inset = axes.inset_axes((0.4, 0.4, 0.56, 0.52))
+    sns.scatterplot(rows, ax=inset, legend=False, **points)
+    inset.set(xlabel="", ylabel="")
+    inset.set_title("enlarged", fontsize=7.5)
+    inset.tick_params(labelsize=7)
+    inset.locator_params(nbins=3)
 
 
 @figure(
@@ -237,16 +227,19 @@ def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Fi
     _classes_panel(right, limits)
     widest = simplices[simplices["spread"] == simplices["spread"].max()]
     tight = simplices[simplices["spread"] == 0].sort_values(["d", "n_clusters"])
-    few, many = (tight.groupby("d")["isoscore"].agg(end).mean() for end in ("first", "last"))
-    figure.suptitle(
-        f"{tight['n_clusters'].min()} tight clusters have IsoScore {few:.2f}, "
-        f"as many as dimensions {many:.2f}"
-    )
+    ends = {
+        "K = 2": tight.loc[tight["n_clusters"] == 2, "isoscore"].mean(),
+        "K = d + 1": tight.loc[tight["n_clusters"] == tight["d"] + 1, "isoscore"].mean(),
+    }
+    texts = (f"{score:.2f} with {k}" for k, score in ends.items())
+    figure.suptitle(f"IsoScore of K tight clusters: {', '.join(texts)}")
+    number_list = ", ".join(map(str, sorted(simplices["d"].unique())))
     silhouettes = f"{widest['silhouette'].min():.2f} to {widest['silhouette'].max():.2f}"
     footnote(
         figure,
         "Left: synthetic clusters of equal size, no data of the study; dotted, with a spread of "
-        f"{widest['spread'].iloc[0]:g} of the distance, silhouette {silhouettes}. Right: a line "
+        f"{widest['spread'].iloc[0]:g} of the distance, silhouette {silhouettes}. The table has "
+        f"{number_list} dimensions. Right: a line "
         "from the first to the last step, per seed; dashed: IsoScore of as many tight, equal and "
         "equally distant clusters, (K − 2)/(d − 1); none where there are more classes than "
         "dimensions.",
@@ -255,20 +248,18 @@ def clusters_and_dimensions(simplices: pd.DataFrame, limits: pd.DataFrame) -> Fi
 
 
 def _clusters_panel(axes: Axes, simplices: pd.DataFrame) -> None:
-    """Plot IsoScore against the number of clusters divided by the number of dimensions: of tight
-    clusters as solid lines, of the widest as dotted ones.
+    """Plot IsoScore against the number of clusters divided by the number of dimensions, for the
+    most dimensions: of tight clusters, and of the widest.
     """
-    widest = simplices["spread"].max()
-    simplices = simplices.assign(share=(simplices["n_clusters"] - 1) / simplices["d"])
-    for i, (d, rows) in enumerate(simplices.groupby("d")):
-        tight, loose = (rows[rows["spread"] == spread] for spread in (0.0, widest))
-        curve(axes, tight, "share", "isoscore", f"d = {d}", look(i))
-        curve(axes, loose, "share", "isoscore", None, look(i, ":"))
-    wide: dict[str, Any] = {"color": "#999999", "lw": 6, "alpha": 0.35, "zorder": 0}
-    axes.plot([0, 1], [0, 1], label="(K − 2)/(d − 1), large d", **wide)
+    d = simplices["d"].max()
+    rows = simplices[simplices["d"] == d].assign(share=lambda rows: (rows["n_clusters"] - 1) / d)
+    for spread, style in ((rows["spread"].max(), Look(GREY, "s", ":")), (0.0, Look("black", "o"))):
+        selected = rows[rows["spread"] == spread]
+        name = f"spread {spread:g}" if spread else "tight: (K\u00a0−\u00a02)/(d\u00a0−\u00a01)"
+        curve(axes, selected, "share", "isoscore", name, style)
     name_lines(axes, axes.lines)
     axes.set(xlabel="(K − 1)/d: clusters per dimension", ylabel="IsoScore", ylim=(-0.03, 1.05))
-    heading(axes, "K equal clusters on a simplex")
+    heading(axes, f"K equal clusters on a simplex, d = {d}")
 
 
 def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
@@ -285,6 +276,7 @@ def _classes_panel(axes: Axes, limits: pd.DataFrame) -> None:
         axes.plot(x[-1], y[-1], style.marker, ls="", color=style.color, label=name)
         if math.isfinite(first["limit"]):
             axes.axhline(first["limit"], color=style.color, lw=1, ls="--")
+    axes.plot([], [], color=GREY, lw=1, ls="--", label="K tight classes")
     axes.set(xlabel="silhouette of the classes", ylabel="IsoScore")
     axes.margins(0.12)
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False)
@@ -359,12 +351,15 @@ def what_changes_the_result(sensitivity: pd.DataFrame) -> Figure:
             number = print_minus(f"{published:.3f}")
             text = f"published, {setup}: {number}"
             axes.axvline(published, color=colour, lw=1, ls=":", label=text)
-    open_mark: dict[str, Any] = {"color": "white", "edgecolors": "black", "lw": 1.5}
-    axes.scatter([], [], 42, label="open: the trend does not hold", **open_mark)
+    if (sensitivity["trend"] != "holds").any():
+        hollow: dict[str, Any] = {"color": "white", "edgecolors": "black", "lw": 1.5}
+        axes.scatter([], [], 42, label="hollow: the trend does not hold", **hollow)
     axes.set_yticks(range(len(variants)), variants)
     axes.set(xlabel="Pearson's r of IsoScore and silhouette")
+    axes.set_xlim(-1.03, 0.03 if (sensitivity["pearson_r"] < 0).all() else 1.03)
     low, high = (print_minus(f"{end:.2f}") for end in sensitivity["pearson_r"].agg(["min", "max"]))
-    figure.suptitle(f"r is {low} to {high} with one thing changed at a time")
+    below = (sensitivity["pearson_r"] < 0).sum()
+    figure.suptitle(f"r is below 0 in {below} of {len(sensitivity)} variants: {low} to {high}")
     axes.invert_yaxis()
     legend(figure)
     seeds = repeats(int(sensitivity["n_seeds"].min()), "seed").capitalize()
@@ -420,18 +415,16 @@ def number_of_classes(controls: pd.DataFrame) -> Figure:
     curve(left, sweep, x, "silhouette_last", "silhouette, last update", styles["silhouette"])
     left.plot(sweep["n_classes"], sweep["limit"], ls="--", color=GREY, label="(K − 2)/(d − 1)")
     curve(right, sweep, x, "pearson_r", "noise, K classes", Look("black", "o"))
-    for i, (name, rows) in enumerate(controls[controls["control"] != "classes"].groupby("variant")):
-        style = {
-            "color": look(3 + i).color,
-            "ls": ":",
-            "label": f"{name}, d\u00a0{rows['d'].iloc[0]}",
-        }
-        right.axhline(rows["pearson_r"].mean(), **style)
+    others = controls[controls["control"] != "classes"]
+    for i, (name, rows) in enumerate(others.groupby("variant")):
+        marks: dict[str, Any] = {"color": look(3 + i).color, "marker": look(3 + i).marker, "ls": ""}
+        text = f"{name}, d = {rows['d'].iloc[0]}"
+        right.plot(rows["n_classes"].iloc[0], rows["pearson_r"].mean(), label=text, **marks)
     right.axhline(0, color=GREY, lw=0.6)
     for axes in (left, right):
         axes.set_xticks(sorted(sweep["n_classes"].unique()))
     label(left, xlabel="classes", ylabel="score")
-    label(right, xlabel="classes", ylabel="Pearson's r of both")
+    label(right, xlabel="classes", ylabel="r of IsoScore and silhouette")
     mark_status(right, controls)
     means = sweep.groupby("n_classes")["pearson_r"].mean().iloc[[0, -1]]
     texts = [print_minus(f"{r:.2f} with {k} classes") for k, r in means.items()]

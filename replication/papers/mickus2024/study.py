@@ -350,7 +350,7 @@ PAPER = Paper(
         "Embeddings cannot be isotropic and form clusters at once, and a linear classifier "
         "needs clusters: so training embeddings for classification lowers their isotropy."
     ),
-    lead="mickus2024/card",
+    lead="mickus2024/figure2",
     study=Mickus2024,
     results=plan,
     model_column="model",

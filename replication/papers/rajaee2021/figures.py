@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -18,7 +17,6 @@ from replication.figures.draw import (
     GREY,
     OF_CLUSTERS,
     Look,
-    card,
     colour_bar,
     curve,
     footnote,
@@ -38,38 +36,44 @@ from replication.figures.draw import (
     sources,
 )
 from replication.figures.names import legend
+from replication.figures.style import GRADIENT
 from replication.papers.declare import figure
 
 ISOTROPY = "log₁₀ I(W) (0: isotropic)"
 CORRELATION = "Spearman correlation (×100)"
 CLUSTER_BASED = "k-means + mean + PCA"
+GLOBAL = "mean + PCA (global)"
 RANDOM = "random parts + mean + PCA"
+SHORT = {"none": "none", CLUSTER_BASED: "clusters"}
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
-VIEWS = [(when, by) for by in ("frequency", "cluster") for when in ("before", "after")]
+VIEWS = [("before", "frequency"), ("after", "frequency"), ("before", "cluster")]
 """Panels of the figure of words, from left to right."""
 
 
 @figure(
-    "card",
+    "similarity",
     title="Correlation with people's scores, by post-processing",
     tables=["slides"],
     section="slides; Table 2",
 )
-def similarity_card(slides: pd.DataFrame) -> Figure:
+def similarity(slides: pd.DataFrame) -> Figure:
     """Spearman correlation of cosines with people's scores on the first data set, before and after
-    each method, with 95 % intervals over pairs; isotropy where a study has no scores. The paper
-    finds that it rises most with the cluster-based method (k-means + mean + PCA).
+    each method, with 95 % intervals over pairs. The paper finds that it rises most with the
+    cluster-based method (k-means + mean + PCA).
     """
     scored = slides[slides["n_pairs"] > 0]
     column = "log10_isotropy" if scored.empty else "spearman"
     rows = slides if scored.empty else scored
     rows = rows[rows["setup"] == rows["setup"].iloc[0]]
     values = rows.set_index("title")[column]
-    name, xlabel = (
-        ("log₁₀ I(W)", ISOTROPY) if scored.empty else ("Correlation with people", CORRELATION)
-    )
-    title = f"{name}: {values.get('none'):.3g}, cluster-based {values.get(CLUSTER_BASED):.3g}"
-    figure, axes = card(rows, print_minus(title).replace("r−b", "r-b"), xlabel=xlabel)
+    named = SHORT | {GLOBAL: "global", RANDOM: "random parts"}
+    texts = (f"{text} {print_minus(f'{values[name]:.3g}')}" for name, text in named.items()
+             if name in values)  # fmt: skip
+    figure = Figure(figsize=(4.8, 3.0))
+    axes = figure.subplots()
+    mark_status(axes, rows)
+    axes.set_xlabel(ISOTROPY if scored.empty else CORRELATION)
+    figure.suptitle(", ".join(texts).capitalize())
     between = (f"{column}_low", f"{column}_high")
     for i, (method, style) in enumerate(looks(rows["title"], "").items()):
         selected = rows[rows["title"] == method].assign(row=i)
@@ -87,13 +91,13 @@ def similarity_card(slides: pd.DataFrame) -> Figure:
 
 @figure(
     "scale",
-    title="How much of the gain in isotropy is scale",
+    title="Isotropy by method: as published, at equal norm, and by IsoScore",
     tables=["slides", "measurements"],
     section="4",
 )
 def isotropy_and_scale(slides: pd.DataFrame, measurements: pd.DataFrame) -> Figure:
-    """How much of the gain in isotropy is scale: log10 of I(W) as published, the same with all
-    clouds at the norm that they had before, and IsoScore.
+    """How much of the gain in isotropy is scale, and how much are clusters: log10 of I(W) as
+    published, the same with all clouds at the norm that they had before, and IsoScore.
     """
     methods = list(dict.fromkeys(slides["title"]))
     runs = measurements[measurements["setup"].isin(slides["setup"])]
@@ -112,12 +116,12 @@ def isotropy_and_scale(slides: pd.DataFrame, measurements: pd.DataFrame) -> Figu
         _ranges(below, rows, "isoscore", "row", "IsoScore", look(2, ""), orient="y")
         heading(above, textwrap.fill(str(place).replace("layer ", "layer\u00a0"), 24), rows)
         label(above, xlabel="log₁₀ I(W)", ylabel="")
-        label(below, xlabel="IsoScore", ylabel="", xlim=(0, None))
+        label(below, xlabel="IsoScore", ylabel="", xlim=(0, 1.06 * runs["isoscore"].max()))
     every[0, 0].set(
         yticks=range(len(methods)), yticklabels=methods, ylim=(len(methods) - 0.5, -0.5)
     )
     legend(figure)
-    score = slides.pivot_table(index="setup", columns="title", values="isoscore")
+    score = runs.pivot_table(index="place", columns="title", values="isoscore")
     gain = score.sub(score["none"], axis=0).mean().reindex([RANDOM, CLUSTER_BASED])
     if gain.notna().all():
         share = 100 * gain[RANDOM] / gain[CLUSTER_BASED]
@@ -142,7 +146,7 @@ def isotropy_and_scale(slides: pd.DataFrame, measurements: pd.DataFrame) -> Figu
 )
 def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     """Isotropy of every layer without post-processing."""
-    figure = Figure(figsize=(5.4, 2.9))
+    figure = Figure(figsize=(4.8, 2.8))
     axes = figure.subplots()
     styles = looks(table5["embedding"])
     for model, rows in table5.groupby("embedding", sort=False):
@@ -155,8 +159,11 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     mark_status(axes, table5)
     legend(figure)
     lowest = table5.nsmallest(1, "log10_isotropy").iloc[0]
-    value = print_minus(f"{lowest['log10_isotropy']:.3g}")
-    figure.suptitle(f"Least isotropic: layer {lowest['layer']:.0f}, log₁₀ I(W) = {value}")
+    of_model = table5[table5["embedding"] == lowest["embedding"]]
+    possible = of_model[of_model["log10_isotropy_low"] <= lowest["log10_isotropy"]]
+    layers = " or ".join(f"{layer:.0f}" for layer in possible["layer"])
+    by_signs = ", by the signs of eigenvectors" * (len(possible) > 1)
+    figure.suptitle(f"Least isotropic: layer {layers}{by_signs}")
     about = (
         f"n = {number_range(table5['n_tokens'])} token vectors without post-processing. Shaded: "
         "with any signs of eigenvectors, which are arbitrary; the line has those of one rule. "
@@ -187,12 +194,17 @@ def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figu
         axes.axhline(before, color="black", ls="--", lw=1, label="none")
         _published(axes, rows[rows["method"] != "none"], "n_clusters", "paper", "black")
         label(axes, xlabel="clusters", ylim=(None, 0))
+        axes.set_xticks(sorted(clustered["n_clusters"].unique()))
         _compress(axes, rows["log10_isotropy"])
     share_scale(axes for axes, _ in drawn)
-    counted = table1[table1["method"] != "none"].groupby("n_clusters")["log10_isotropy"].mean()
-    (one, low), (most, high) = counted.iloc[[0, -1]].items()
-    values = f"{low:.2g} with {one:.0f} cluster, {high:.2g} with {most:.0f}"
-    figure.suptitle(print_minus(f"Mean log₁₀ I(W): {values}"))
+    counted = table1[table1["method"] != "none"].pivot_table(
+        index="n_clusters", columns="setup", values="log10_isotropy"
+    )
+    rises = (counted.iloc[-1] > counted.iloc[0]).sum()
+    one, most = counted.index[[0, -1]]
+    figure.suptitle(
+        f"From {one:.0f} to {most:.0f} clusters I(W) rises in {rises} of {counted.shape[1]} clouds"
+    )
     legend(figure)
     footnote(figure, f"{_clusterings(table1)}. {sources(table1)}")
     return figure
@@ -200,20 +212,21 @@ def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figu
 
 @figure(
     "words",
-    title="Tokens before and after the cluster-based method",
+    title="Figures 1 and 2: Tokens before and after the cluster-based method",
     tables=["words"],
     needs="plotted",
     section="slides; Figures 1 and 2",
 )
 def words_before_and_after(words: pd.DataFrame) -> Figure:
-    """Tokens in the plane of their first two principal components, before and after the
-    cluster-based method, by frequency and by cluster.
+    """Tokens in the plane of their first two principal components, by frequency before and after
+    the cluster-based method, and by cluster. The paper finds that it removes what frequency and
+    clusters make.
     """
     figure, drawn = grid(words, "setup", len(VIEWS), size=(1.8, 1.8))
     for row, rows in drawn:
         counts = rows["frequency"]
         norm = LogNorm(max(1, counts.min()), max(2, counts.max()))
-        colours: dict[str, Any] = {"frequency": colormaps["cividis"](norm(counts))}
+        colours: dict[str, Any] = {"frequency": GRADIENT(norm(counts))}
         colours["cluster"] = largest_in_colour(rows["cluster"])
         for axes, (when, by) in zip(row, VIEWS, strict=True):
             axes.scatter(rows[f"x_{when}"], rows[f"y_{when}"], c=colours[by], **DOTS)
@@ -227,13 +240,14 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
         place = _place(rows).iloc[0].replace(", ", ",\n")
         row[0].set_ylabel(f"{place}\nsecond component", fontsize=8)
     mark_status(drawn[0][0][-1], words)
-    before, after = (
-        np.mean([abs(rows[column].corr(rows["frequency"], "spearman"))
-                 for _, rows in words.groupby("setup")])
-        for column in ("x_before", "x_after")
-    )  # fmt: skip
+    of_setups = [
+        rows[["x_before", "x_after"]].corrwith(rows["frequency"], method="spearman").abs()
+        for _, rows in words.groupby("setup", sort=False)
+    ]
+    before = ", ".join(f"{rho['x_before']:.2f}" for rho in of_setups)
+    after = max(rho["x_after"] for rho in of_setups)
     title = "|ρ| of the first component with frequency"
-    figure.suptitle(f"{title}: {before:.2f} before, {after:.2f} after")
+    figure.suptitle(f"{title}: {before} before, at most {after:.2f} after")
     about = (
         f"n = {number_range(words.groupby('setup').size())} of all tokens, drawn with a seed; "
         "units of the embedding. Each plane is that of the first two principal components of all "
@@ -245,7 +259,7 @@ def words_before_and_after(words: pd.DataFrame) -> Figure:
 
 @figure(
     "convergence",
-    title="Classification by epoch and post-processing",
+    title="Figure 4: Classification by epoch and post-processing",
     tables=["convergence"],
     explore=True,
     needs="classification",
@@ -261,21 +275,30 @@ def convergence(convergence: pd.DataFrame) -> Figure:
         for (title, clustering), selected in methods:
             name = str(title) if clustering == "none" else f"{title}, {clustering}"
             style = looks([str(title)], "--" if clustering == "inductive" else "-")[str(title)]
-            curve(axes, selected, "epoch", "score", name, style, band=True)
+            means = selected.groupby("epoch")["score"].agg(["mean", "std"]).reset_index()
+            ends = means["mean"] - means["std"], means["mean"] + means["std"]
+            last_only = means["epoch"] == means["epoch"].max()
+            means["low"], means["high"] = (end.where(last_only) for end in ends)
+            curve(axes, means, "epoch", "mean", name, style, ("low", "high"))
         chance = rows["chance"].iloc[0]
         axes.axhline(chance, color=GREY, ls=":", lw=1.2, label="most frequent class in training")
         axes.set_ylabel(SCORES[rows["metric"].iloc[0]])
     last = convergence[convergence["epoch"] == convergence["epoch"].max()]
-    best = last[last["classifier"] == "mlp"].groupby("title", sort=False)["score"].mean()
-    texts = (f"{title} {score:.0f}" for title, score in best.items())
-    figure.suptitle("Score of the last epoch: " + ", ".join(texts))
+    groups = last[last["classifier"] == "mlp"].groupby(["title", "clustering"], sort=False)
+    best = groups["score"].mean()
+    texts = (
+        f"{SHORT[title]} {score:.0f}" + f" ({clustering})" * (clustering != "none")
+        for (title, clustering), score in best.items()
+        if title in SHORT
+    )
+    figure.suptitle("Last epoch: " + ", ".join(texts))
     forbid_verdict(figure, too_short=bool(best.max() <= last["chance"].mean()))
     legend(figure)
     about = (
         f"MLP on the first {convergence['max_length'].max()} token vectors; "
         f"{number_range(convergence['n_train'])} training and "
         f"{number_range(convergence['n_validation'])} validation items; "
-        f"{repeats_per_setup(convergence)}. "
+        f"{repeats_per_setup(convergence)}, bars at the last epoch. "
     )
     footnote(figure, about + sources(convergence))
     return figure
@@ -295,15 +318,16 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame, finetuning: pd.DataFrame) -
     """
     names = {"none": "fine-tuned", "cluster": "fine-tuned, method inside"}
     styles = dict(zip(names, looks(["none", CLUSTER_BASED]).values(), strict=True))
+    styles["none"] = styles["none"]._replace(linestyle="--")  # over the other where they agree
     figure, drawn = panels(cls_layers, title=_task, xlabel="layer", ylabel=ISOTROPY)
     for axes, rows in drawn:
-        for method, selected in rows.groupby("method", sort=False):
-            style = styles[str(method)]
-            curve(axes, selected, "layer", "log10_isotropy", names[str(method)], style)
+        for method in ("cluster", "none"):
+            selected, style = rows[rows["method"] == method], styles[method]
+            curve(axes, selected, "layer", "log10_isotropy", names[method], style)
     last = cls_layers[cls_layers["layer"] == cls_layers["layer"].max()]
     mean = last.groupby("method")["log10_isotropy"].mean()
-    values = f"{mean.get('none'):.2g}, {mean.get('cluster'):.2g} with the method inside"
-    figure.suptitle(print_minus(f"Last layer: log₁₀ I(W) = {values}"))
+    values = f"{mean.get('none'):.2g}, with the method inside {mean.get('cluster'):.2g}"
+    figure.suptitle(print_minus(f"Last layer: {values}"))
     forbid_verdict(figure, too_short=bool((finetuning["too_short"] != "").any()))
     legend(figure)
     about = (

@@ -550,7 +550,7 @@ PAPER = Paper(
         "Token vectors lie in clusters: removing each cluster's mean and dominant directions "
         "makes them isotropic and improves similarity and classification."
     ),
-    lead="rajaee2021/card",
+    lead="rajaee2021/similarity",
     study=Rajaee2021,
     results=plan,
     model_column="embedding",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
@@ -20,7 +21,6 @@ from replication.figures.draw import (
     MARKERS,
     Look,
     Panels,
-    card,
     curve,
     distinct,
     footnote,
@@ -61,7 +61,7 @@ AVERAGES = {
 
 
 @figure(
-    "card",
+    "lambda",
     title="IsoScore* by strength of the penalty",
     tables=["runs"],
     section="poster, Figure 5",
@@ -73,16 +73,19 @@ def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
     rows = runs[runs["setup"] == runs["setup"].iloc[0]]
     istar = rows[(rows["kind"] == "istar") & (rows["zeta"] == rows["zeta"].dropna().iloc[0])]
     means = istar.groupby("strength")["isoscore_star"].mean()
-    low, high = (f"{means.iloc[i]:.2g} at λ = {means.index[i]:g}" for i in (0, -1))
-    title = print_minus(f"IsoScore*: {low}, {high}")
-    figure, axes = card(rows, title, xlabel="λ of I-STAR", ylabel="IsoScore*")
+    low, high = (f"{means.iloc[i]:.2f} at λ = {means.index[i]:g}" for i in (0, -1))
+    figure = Figure(figsize=(4.8, 2.8))
+    axes = figure.subplots()
+    mark_status(axes, rows)
+    axes.set(xlabel="λ of I-STAR", ylabel="IsoScore* (0 a line, 1 isotropic)")
     without = rows[rows["kind"] == "none"].assign(strength=0.0)
     every, style = pd.concat([istar, without]), looks(["istar"])["istar"]
     curve(axes, every, "strength", "isoscore_star", None, style)
     mean = without["isoscore_star"].mean()
     axes.plot(0, mean, "k*", ms=11, zorder=4)
     axes.annotate("no penalty", (0, mean), (8, -4), textcoords="offset points", va="top")
-    axes.set_ylim(0)
+    axes.set_ylim(-0.03)
+    figure.suptitle(print_minus(f"IsoScore*: {low}, {mean:.2f} without penalty, {high}"))
     footnote(figure, f"{_seeds(rows)}. {_notes(rows)}")
     return figure
 
@@ -96,24 +99,30 @@ def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
 def activation_diagrams(activations: pd.DataFrame) -> Figure:
     """Mean activation of each dimension of sentence embeddings of the validation set, by method."""
     figure, drawn = _by_method(activations, "dimension", "mean activation")
-    ratios: list[float] = []
+    ratios, largest = pd.Series(dtype=float), set[Any]()
     for axes, rows in drawn:
         style: dict[str, Any] = {"color": COLOURS[0], "lw": 0.6, "rasterized": True}
         axes.vlines(rows["dimension"], 0, rows["activation"], **style)
         axes.axhline(0, color="#777777", lw=0.6)
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        ratio = rows["activation"].abs().max() / rows["activation"].abs().median()
-        ratios.append(ratio)
+        sizes = rows.set_index("dimension")["activation"].abs()
+        ratio = ratios[f"{rows['kind'].iloc[0]} {len(ratios)}"] = sizes.max() / sizes.median()
+        largest.add(sizes.idxmax())
         text: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 7}
         text |= {"s": f"largest / median: {ratio:.1f}", "transform": axes.transAxes}
         axes.text(0.98, 0.96, **text)
     for setup in activations["setup"].unique():
         share_scale(axes for axes, rows in drawn if (rows["setup"] == setup).all())
-    between = f"{min(ratios):.0f} to {max(ratios):.0f}"
-    figure.suptitle(f"With every penalty one dimension is {between} times the median")
+    with_penalty = ratios[~ratios.index.str.startswith("none")]
+    without = ratios.drop(with_penalty.index).mean()
+    one = f"dimension {largest.pop()}" if len(largest) == 1 else "one dimension"
+    figure.suptitle(
+        f"{one.capitalize()} is {without:.0f} times the median without penalty, "
+        f"{with_penalty.min():.0f} to {with_penalty.max():.0f} times with one"
+    )
     about = (
-        "Mean over the validation set of each dimension of the first token's vector, last layer, "
-        "seed "
+        "Mean over the validation set of each dimension of the first token's vector, last layer; "
+        "the median is that of absolute values, which falls with penalties; seed "
     )
     footnote(figure, f"{about}{activations['seed'].min()}. {_notes(activations)}")
     return figure
@@ -132,19 +141,22 @@ def point_clouds(points: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """
     ylabel = "at right angles to it"
     figure, drawn = _by_method(points, "along the mean", ylabel)
-    by_run, scores = runs.set_index(["setup", "method", "seed"]), []
+    by_run, cosines = runs.set_index(["setup", "method", "seed"]), dict[str, list[float]]()
     for axes, rows in drawn:
         _cloud(axes, rows)
         run = by_run.loc[tuple(rows[["setup", "method", "seed"]].iloc[0])]
         cosine, score = run["sentence_mean_cosine_last"], run["isoscore_star"]
         text = f"along the mean\nmean cosine {cosine:.2f}\nIsoScore* {score:.2f}"
         axes.set_xlabel(text, fontsize=7.5)
-        scores.append((cosine, score))
+        cosines.setdefault(rows["kind"].iloc[0], []).append(cosine)
+    for axis in ("x", "y"):
+        for setup in points["setup"].unique():
+            share_scale((a for a, rows in drawn if (rows["setup"] == setup).all()), axis)
     legend(figure, markerscale=2.5)
-    (cosine, star), (cosines, stars) = min(scores), max(scores)
-    figure.suptitle(
-        f"Mean cosine {cosine:.2f} with IsoScore* {star:.2f}, {cosines:.2f} with {stars:.2f}"
-    )
+    names = {"none": "without penalty", "cosreg": "with CosReg"}
+    texts = [f"{np.mean(cosines[k]):.2f} {name}" for k, name in names.items() if k in cosines]
+    seed = points["seed"].min()
+    figure.suptitle(f"Mean cosine of sentences: {', '.join(texts)} (seed {seed})")
     about = (
         "Sentence embeddings (first token, last layer) of the validation set, projected on their "
         "mean and on their first "
@@ -197,10 +209,13 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
         )
     first = stability[stability["setup"] == stability["setup"].iloc[0]]
     size = min(first["n"].unique(), key=lambda n: abs(n - PUBLISHED_BATCH))
-    means = first[first["n"] == size].groupby("zeta")["isoscore_star"].mean()
+    of_size = first[first["n"] == size]
+    means = of_size.groupby("zeta")["isoscore_star"].mean()
+    unbiased = of_size["isoscore_unbiased"].mean()
     figure.suptitle(
         f"{size:,} points, true IsoScore {first['whole'].iloc[0]:.2f}: IsoScore "
-        f"{means.iloc[0]:.2f}, IsoScore* (ζ = {means.index[-1]:g}) {means.iloc[-1]:.2f}"
+        f"{means.iloc[0]:.2f}, IsoScore* (ζ = {means.index[-1]:g}) {means.iloc[-1]:.2f}, "
+        f"without bias {unbiased:.2f}"
     )
     n = stability.groupby(["setup", "n", "zeta"])["repeat"].nunique().min()
     footnote(figure, f"{repeats(n, 'sample').capitalize()}. " + " ".join(notes))
@@ -209,7 +224,8 @@ def stability_of_isoscore(stability: pd.DataFrame) -> Figure:
 
 def _stability(axes: Axes, rows: pd.DataFrame, x: str, lines: str, names: dict[Any, str]) -> None:
     """IsoScore* of a cloud against a column, a line for each named value of another."""
-    for i, (value, name) in enumerate(names.items()):
+    first = 0 if lines == "zeta" else 4  # colours mean one thing in a figure
+    for i, (value, name) in enumerate(names.items(), first):
         curve(axes, rows[rows[lines] == value], x, "isoscore_star", name, look(i))
     whole = rows["whole"].iloc[0]
     axes.axhline(whole, color="black", ls="--", lw=1, label=f"whole cloud: {whole:.3f}")
@@ -261,7 +277,7 @@ def performance_against_isoscore(runs: pd.DataFrame) -> Figure:
 
 @figure(
     "figure6",
-    title="Performance by penalty, averaged over tasks",
+    title="Performance by penalty, mean over tasks",
     tables=["averages", "runs"],
     section="poster, Figure 6",
 )
@@ -292,6 +308,8 @@ def average_performance(averages: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         if not tasks:
             axes.text(0.5, 0.4, "no task was learned", transform=axes.transAxes, ha="center")
             axes.set(xlabel="", xticks=[])
+    means = (f"{name}: {averages[column].mean():.0f}" for column, name in names.items())
+    figure.suptitle("; ".join(means))
     forbid_verdict(figure, too_short=bool((averages["too_short"] != "").any()))
     about = f"Marks: {_seeds(averages).lower()}; rings: seeds. "
     if left_out := distinct(averages, "not_learned"):
@@ -309,7 +327,7 @@ def average_performance(averages: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 )
 def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     """TwoNN intrinsic dimension of sentence embeddings of the validation set, layer by layer. The
-    paper finds that it falls with lambda.
+    paper finds that the smaller lambda is, the lower it is.
     """
     first_zeta = layers["zeta"].dropna().iloc[0]
     layers = layers[(layers["kind"] != "istar") | (layers["zeta"] == first_zeta)]
@@ -326,7 +344,10 @@ def dimension_per_layer(layers: pd.DataFrame) -> Figure:
     last = layers[layers["layer"] == layers["layer"].max()]
     means = last.assign(strength=last["strength"].where(last["kind"] != "none", 0))
     means = means[means["kind"] != "cosreg"].groupby("strength")["sentence_two_nn"].mean()
-    texts = (f"{mean:.0f} at λ = {strength:g}" for strength, mean in means.items())
+    texts = (
+        f"{mean:.0f} " + (f"at λ = {strength:g}" if strength else "without penalty")
+        for strength, mean in means.items()
+    )
     figure.suptitle("Last layer's dimensions: " + print_minus(", ".join(texts)))
     about = f"{_seeds(layers)}; sentence embeddings (first token) of the validation set. "
     footnote(figure, about + _notes(layers))
@@ -428,7 +449,7 @@ def _cloud(axes: Axes, rows: pd.DataFrame) -> None:
         sns.scatterplot(selected, label=f"class {value:g}", color=COLOURS[i], **style)
     axes.scatter([0], [0], marker="+", s=70, color="black", lw=1.5, zorder=4, label="origin")
     axes.set_ylabel(ylabel)  # seaborn labels panels that have none
-    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_aspect("equal", adjustable="box")
 
 
 def _lambda_scale(table: pd.DataFrame) -> Callable[[float], Any]:

@@ -153,7 +153,7 @@ PAPER = Paper(
         "of a model while it is fine-tuned, and models become better when they are made less "
         "isotropic."
     ),
-    lead="rudman2024/card",
+    lead="rudman2024/lambda",
     study=Rudman2024,
     results=plan,
     model_column="model",
