@@ -33,7 +33,7 @@ def _failure_rate(row: Mapping[str, Any]) -> str:
     """Return how many runs may fail where none did; empty if that is not asked."""
     if pd.isna(row["failure_bound"]):
         return ""
-    runs = f"all {row['n_units']} runs agree" if row["n_units"] > 1 else "one run"
+    runs = f"all {int(row['n_units'])} runs agree" if row["n_units"] > 1 else "one run"
     return f"{runs}; a failure rate up to {100 * row['failure_bound']:.0f} % cannot be excluded"
 
 
@@ -54,8 +54,9 @@ def _on_stand_ins(row: Mapping[str, Any]) -> str:
 
 
 def _hold_and_fail(n: int, holding: int, failing: int) -> str:
-    fail = "" if not failing else ", 1 fails" if failing == 1 else f", {failing} fail"
-    return f"{holding} of {n} hold{fail}"
+    counts = {"fails" if failing == 1 else "fail": failing, "open": n - holding - failing}
+    others = [f"{count} {word}" for word, count in counts.items() if count]
+    return ", ".join([f"{holding} of {n} hold", *others])
 
 
 def _counts(row: Mapping[str, Any]) -> str:
@@ -63,9 +64,9 @@ def _counts(row: Mapping[str, Any]) -> str:
     holding, failing = row["n_holding"], row["n_failing"]
     if pd.isna(holding):
         return ""
-    return _hold_and_fail(
-        int(row["n_judged"]), int(holding), 0 if pd.isna(failing) else int(failing)
-    )
+    if pd.isna(failing):  # values of one number, which is judged as a whole
+        return f"{int(holding)} of {int(row['n_judged'])} hold"
+    return _hold_and_fail(int(row["n_judged"]), int(holding), int(failing))
 
 
 def _missing(row: Mapping[str, Any]) -> str:

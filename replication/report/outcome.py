@@ -46,11 +46,16 @@ def main_statements(
         statements: `replication.report.verdicts.group_statements`.
     """
     by_id = {statement["head"]["id"]: statement for statement in statements}
-    return [
-        {"says": main.says, "head": by_id[main.id]["head"], "why": _why(main, by_id[main.id])}
-        for main in paper.main
-        if main.id in by_id
-    ]
+    failing = [s["head"] for s in statements if s["head"]["group"] == "fails"]
+    lines = []
+    for main in paper.main:
+        if main.id in by_id:
+            head, why = by_id[main.id]["head"], _why(main, by_id[main.id])
+            controls = [one["quantity"] for one in failing if one["control_of"] == main.id]
+            if controls and head["group"] == "holds":
+                why = "; ".join(filter(None, [why, f"but our control fails: {controls[0]}"]))
+            lines.append({"says": main.says, "head": head, "why": why})
+    return lines
 
 
 def _why(main: MainStatement, statement: Mapping[str, Any]) -> str:

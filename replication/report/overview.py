@@ -120,7 +120,8 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
         )
     if len(undecided):
         hint = (
-            f" More seeds or items would decide {needed} of them; results/claims.csv says how many."
+            f" For {needed} of them results/claims.csv says how many seeds or items would, at the "
+            "spread that was seen."
             if needed
             else ""
         )

@@ -179,7 +179,7 @@ def test_layers_are_fixed() -> None:
     assert evaluated(counted, one_seed)["low"][0] == 4 / 7
     by_layer = evaluated(claim(ABOVE, unit="deterministic", quantity=X | {"by": ["layer"]}), table)
     assert by_layer["setup"].tolist() == ["", *(f"a, layer {i}" for i in range(7))]
-    assert explanation(by_layer.iloc[0]) == "6 of 7 hold"
+    assert explanation(by_layer.iloc[0]) == "6 of 7 hold, 1 open"
 
 
 @pytest.mark.parametrize(("error", "word"), [(0.01, "reproduced"), (3.0, "undecided")])

@@ -72,8 +72,8 @@ def orders_of_isotropy(isotropy: pd.DataFrame) -> str:
     assert (isotropy["isoscore_gain"] > 0).all()
     first = isotropy[isotropy["layer"] == 1].mean(numeric_only=True)
     return (
-        f"On layer 1 of MiniLM, {first['orders_gain']:.1f} orders as published are "
-        f"{first['orders_matched_gain']:.1f} at equal norm"
+        f"on layer 1 of MiniLM, I(W) rises by {first['orders_gain']:.1f} orders, "
+        f"at equal norm by {first['orders_matched_gain']:.1f}"
     )
 
 
