@@ -260,8 +260,8 @@ def minutes_for(stem):
 
 
 def places(stem):
-    """Return the resource function `places` of a rule for a stem with wildcards: where the job
-    finds files of this machine. It is no parameter, which would make a moved study again.
+    """Return the resource function `places` of a rule for a stem with wildcards. It names where
+    the job finds files of this machine; as a parameter it would make a moved study again.
     """
     return lambda wildcards: job_spec(stem, wildcards).places()
 

@@ -85,3 +85,18 @@ def test_panels_are_told_apart_and_named_ticks_stay_names() -> None:
     assert view["levels"]["setup"] == {"names": ["a", "b"], "places": [0, 1, 0, 1]}
     assert view["values"] == {"tokens": [0, 0, 1, 1], "mean cosine": [1, 3, 2, 4]}
     assert view["texts"] == {"from": ["0.5"] * 4, "to": ["5"] * 4}
+
+
+def test_colours_are_those_of_the_figure() -> None:
+    """None where one thing has several colours, or several things have one: they get others."""
+    table = pd.DataFrame({"setup": "a", "place": [0, 1], "mean": [1.0, 2.0]})
+    for places, shown in (((5, 2), True), ((3, 3), False)):
+        figure = Figure()
+        axes = figure.subplots()
+        axes.set(xlabel="x", ylabel="y")
+        for name, place in zip("ba", places, strict=True):
+            curve(axes, table, "place", "mean", name, look(place))
+        (view,) = views(figure)
+        colours = [look(place).color.lower() for place in places] if shown else []
+        assert view["levels"]["line"]["names"] == ["b", "a"]
+        assert view["colours"] == colours

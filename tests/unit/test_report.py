@@ -190,6 +190,17 @@ def test_main_statement_says_why_it_fails() -> None:
     assert line["why"] == "1 of 2 hold, 1 fails; bad: 0.25, too long; our bound: > 0.5"
 
 
+def test_main_statement_that_holds_names_our_control_that_fails() -> None:
+    """A statement that fails does so without it."""
+    control = claim("c", "inconsistent", statement_id="c", overall=True, ours=True, control_of="f")
+    control |= {"quantity": "d of types", "status": "stand-in"}
+    main = [{"id": "f", "says": "s"}]
+    for word, why in (("consistent", "but our control fails: d of types"), ("inconsistent", "")):
+        head = claim("f", word, overall=True, status="stand-in")
+        (line,) = main_statements(paper(main=main), [statement(head), statement(control)])
+        assert line["why"] == why
+
+
 def test_main_statements_are_statements_of_their_paper() -> None:
     for one in papers():
         names = {claim.belongs_to.id: claim.belongs_to.ours for claim in read_claims(one)}
