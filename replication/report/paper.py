@@ -64,7 +64,9 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "meaning": _markdown(spec.findings.text) if _is_about(spec.findings, verdicts) else "",
         "main": main_statements(paper, paper_statements),
         "forest": forest(_with_controls(with_number)),
-        "left_out": [s["head"] for s in paper_statements if not has_number(s)],
+        "left_out": [
+            s["head"] for s in select_by_origin(paper_statements, ours=False) if not has_number(s)
+        ],
         "counts": _counts(paper_statements),
         "figures": [
             _figure(entry, path, note, folder)
