@@ -11,7 +11,7 @@ from replication.palette import GROUPS, SIGNS, WORDS
 from replication.papers.protocol import MainStatement, Publication
 from replication.provenance.lineage import titles_by_id
 
-MOST_NAMED = 2
+MOST_NAMED = 3
 """Most cases of a statement that are named where it fails in these."""
 
 
@@ -66,16 +66,16 @@ def _why(main: MainStatement, statement: Mapping[str, Any]) -> str:
     parts = [head["detail"]]
     named = [case for case in cases if case["group"] == head["group"] != "holds"]
     if len(named) <= MOST_NAMED:
-        parts += [_case(main, case) for case in named]
+        parts += [_case(main, case, brief=len(named) == MOST_NAMED) for case in named]
     if head["group"] == "fails":
         parts.append(main.notes.get("all", ""))
     return "; ".join(filter(None, [*parts, head["bound"]]))
 
 
-def _case(main: MainStatement, case: Mapping[str, Any]) -> str:
-    """The number of a case, and why it fails or is open."""
+def _case(main: MainStatement, case: Mapping[str, Any], *, brief: bool) -> str:
+    """The number of a case, with its interval unless brief, and why it fails or is open."""
     note = main.notes.get(case["setup"], "") if case["status"] == "stand-in" else ""
-    number = " ".join(filter(None, [case["obtained"], case["interval"]]))
+    number = " ".join(filter(None, [case["obtained"], "" if brief else case["interval"]]))
     return ", ".join(
         filter(None, [f"{case['setup'] or case['label']}: {number}", note or case["reason"]])
     )

@@ -74,12 +74,16 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
         axes.axhline(0, color=GREY, lw=0.8, ls=":")
         axes.set_ylim(min(-0.05, axes.get_ylim()[0]), 1.03)
     legend(figure)
-    means = layers[["s_inter", "s_inter_adjusted", "s_inter_random_parts"]].mean()
-    before, inside, random = (f"{value:.2f}" for value in means)
-    figure.suptitle(
-        f"Clusters lower S_inter from {before} to {inside}, random parts as large to {random}"
-    )
     one = _first_seed(layers)["n_clusters"] == 1
+    clustered = layers[layers["n_clusters"] > 1]
+    scores = ["s_inter", "s_inter_adjusted", "s_inter_centred", "s_inter_random_parts"]
+    means = (layers if clustered.empty else clustered)[scores].mean()
+    before, inside, centred, random = (f"{value:.2f}" for value in means)
+    where = "No layer has clusters" if clustered.empty else "Layers with clusters"
+    figure.suptitle(
+        f"{where}: S_inter {before}, within them {inside}, less one mean {centred}, in random "
+        f"parts {random}"
+    )
     about = (
         "Cosines between tokens of different types (S_inter) and of the same type "
         "(S_intra), exact over all pairs; "

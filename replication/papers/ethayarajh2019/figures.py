@@ -165,7 +165,7 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
     texts = []
     for name, of_estimate in (
         ("uncentred", "the paper's formula"),
-        ("truncated_svd", "the first code"),
+        ("truncated_svd", "the authors' first code"),
     ):
         rows = _rows(_main(measures), f"mev_{name}_adjusted").query("hidden")
         texts.append(f"{(rows['value'] < 0.05).sum()} of {len(rows)} layers by {of_estimate}")
@@ -176,6 +176,7 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
         "paper says that it is below 5 % (dotted) once the baseline is subtracted. Its formula is "
         "about the origin; the published numbers are the variance about the mean along the "
         "direction of the mean. Random words: all together. "
+        "Published numbers compare with the third panel. Intervals are within the marks. "
     )
     footnote(figure, about + _items(measures, "mev_centred") + sources(measures))
     return figure

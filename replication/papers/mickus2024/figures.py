@@ -414,7 +414,8 @@ def number_of_classes(controls: pd.DataFrame) -> Figure:
     curve(left, sweep, x, "isoscore_first", "IsoScore, before training", dotted)
     curve(left, sweep, x, "silhouette_last", "silhouette, last update", styles["silhouette"])
     left.plot(sweep["n_classes"], sweep["limit"], ls="--", color=GREY, label="(K − 2)/(d − 1)")
-    curve(right, sweep, x, "pearson_r", "noise, K classes", Look("black", "o"))
+    curve(right, sweep, x, "pearson_r", "Pearson's r, noise", Look("black", "o"))
+    curve(right, sweep, x, "spearman_rho", "Spearman's ρ, noise", Look(GREY, "X", "--"))
     others = controls[controls["control"] != "classes"]
     for i, (name, rows) in enumerate(others.groupby("variant")):
         marks: dict[str, Any] = {"color": look(3 + i).color, "marker": look(3 + i).marker, "ls": ""}
@@ -424,11 +425,11 @@ def number_of_classes(controls: pd.DataFrame) -> Figure:
     for axes in (left, right):
         axes.set_xticks(sorted(sweep["n_classes"].unique()))
     label(left, xlabel="classes", ylabel="score")
-    label(right, xlabel="classes", ylabel="r of IsoScore and silhouette")
+    label(right, xlabel="classes", ylabel="correlation of both scores")
     mark_status(right, controls)
     means = sweep.groupby("n_classes")["pearson_r"].mean().iloc[[0, -1]]
     texts = [print_minus(f"{r:.2f} with {k} classes") for k, r in means.items()]
-    figure.suptitle(f"In noise r is {', '.join(texts)}")
+    figure.suptitle(f"In noise of d = {sweep['d'].iloc[0]} r is {', '.join(texts)}")
     legend(figure)
     about = f"d = {sweep['d'].iloc[0]}, {sweep['n_items'].iloc[0]:,} items. "
     about += f"{repeats_per_setup(controls).capitalize()}. "

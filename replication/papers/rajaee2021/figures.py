@@ -46,6 +46,8 @@ GLOBAL = "mean + PCA (global)"
 RANDOM = "random parts + mean + PCA"
 SHORT = {"none": "none", CLUSTER_BASED: "clusters"}
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
+BY_SIGNS = ["log10_isotropy_low", "log10_isotropy_high"]
+"""Least and largest I(W) over the signs of eigenvectors, which are arbitrary."""
 VIEWS = [("before", "frequency"), ("after", "frequency"), ("before", "cluster")]
 """Panels of the figure of words, from left to right."""
 
@@ -122,15 +124,19 @@ def isotropy_and_scale(slides: pd.DataFrame, measurements: pd.DataFrame) -> Figu
     )
     legend(figure)
     score = runs.pivot_table(index="place", columns="title", values="isoscore")
-    gain = score.sub(score["none"], axis=0).mean().reindex([RANDOM, CLUSTER_BASED])
-    if gain.notna().all():
-        share = 100 * gain[RANDOM] / gain[CLUSTER_BASED]
-        figure.suptitle(f"Random parts give {share:.0f} % of the gain in IsoScore of clusters")
+    gains = score.sub(score["none"], axis=0).reindex(columns=[RANDOM, CLUSTER_BASED]).dropna()
+    if len(gains):
+        shares = 100 * gains[RANDOM] / gains[CLUSTER_BASED]
+        share = number_range(shares.round())
+        figure.suptitle(f"Random parts give {share} % of the gain in IsoScore of clusters")
+    by_signs = (slides["log10_isotropy_high"] - slides["log10_isotropy_low"]).max()
     about = (
         "Methods that subtract means and components shorten vectors, and I(W) rises with that "
         "alone; at the norm before, clouds have their root mean square norm again. "
         "IsoScore does not depend on scale. Controls: random parts as large as the clusters, and "
-        "the global method with the variance that k-means leaves. "
+        "the global method with the variance that k-means leaves. I(W) has "
+        f"the signs of one rule; over all signs of eigenvectors its logarithm has a range of up to "
+        f"{by_signs:.1f}. "
     )
     footnote(figure, f"{about}{_clusterings(slides)}. {sources(slides)}")
     return figure
@@ -150,7 +156,7 @@ def isotropy_per_layer(table5: pd.DataFrame) -> Figure:
     axes = figure.subplots()
     styles = looks(table5["embedding"])
     for model, rows in table5.groupby("embedding", sort=False):
-        style, ends = styles[str(model)], rows[["log10_isotropy_low", "log10_isotropy_high"]]
+        style, ends = styles[str(model)], rows[BY_SIGNS]
         curve(axes, rows, "layer", "log10_isotropy", str(model), style)
         axes.fill_between(rows["layer"], *ends.to_numpy().T, color=style.color, alpha=0.15, lw=0)
         _published(axes, rows, "layer", f"{model}, paper", style.color)
@@ -190,6 +196,9 @@ def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figu
         clustered = runs[runs["part"] == "clusters"]
         text = "means of k-means subtracted"
         _ranges(axes, clustered, "n_clusters", "log10_isotropy", text, look(0))
+        means = clustered.groupby("n_clusters")[BY_SIGNS].mean()
+        band: dict[str, Any] = {"color": look(0).color, "alpha": 0.15, "lw": 0}
+        axes.fill_between(means.index, means[BY_SIGNS[0]], means[BY_SIGNS[1]], **band)
         before = rows.loc[rows["method"] == "none", "log10_isotropy"].iloc[0]
         axes.axhline(before, color="black", ls="--", lw=1, label="none")
         _published(axes, rows[rows["method"] != "none"], "n_clusters", "paper", "black")
@@ -198,15 +207,18 @@ def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figu
         _compress(axes, rows["log10_isotropy"])
     share_scale(axes for axes, _ in drawn)
     counted = table1[table1["method"] != "none"].pivot_table(
-        index="n_clusters", columns="setup", values="log10_isotropy"
+        index="n_clusters", columns="setup", values=["log10_isotropy", *BY_SIGNS]
     )
-    rises = (counted.iloc[-1] > counted.iloc[0]).sum()
-    one, most = counted.index[[0, -1]]
+    (one, first), (most, last) = counted.iloc[[0, -1]].iterrows()
+    rises = (last["log10_isotropy"] > first["log10_isotropy"]).sum()
+    surely = (last[BY_SIGNS[0]] > first[BY_SIGNS[1]]).sum()
     figure.suptitle(
-        f"From {one:.0f} to {most:.0f} clusters I(W) rises in {rises} of {counted.shape[1]} clouds"
+        f"From {one:.0f} to {most:.0f} clusters I(W) rises in {rises} of {len(first) // 3} clouds, "
+        f"whatever the signs of eigenvectors in {surely}"
     )
     legend(figure)
-    footnote(figure, f"{_clusterings(table1)}. {sources(table1)}")
+    about = f"{_clusterings(table1)}. Shaded: with any signs of eigenvectors, mean of clusterings. "
+    footnote(figure, about + sources(table1))
     return figure
 
 
@@ -316,7 +328,7 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame, finetuning: pd.DataFrame) -
     """Isotropy of first tokens in each layer after fine-tuning, without and with the method
     inside.
     """
-    names = {"none": "fine-tuned", "cluster": "fine-tuned, method inside"}
+    names = {"none": "fine-tuned", "cluster": "fine-tuned, cluster-based method inside"}
     styles = dict(zip(names, looks(["none", CLUSTER_BASED]).values(), strict=True))
     styles["none"] = styles["none"]._replace(linestyle="--")  # over the other where they agree
     figure, drawn = panels(cls_layers, title=_task, xlabel="layer", ylabel=ISOTROPY)
@@ -327,7 +339,7 @@ def first_tokens_per_layer(cls_layers: pd.DataFrame, finetuning: pd.DataFrame) -
     last = cls_layers[cls_layers["layer"] == cls_layers["layer"].max()]
     mean = last.groupby("method")["log10_isotropy"].mean()
     values = f"{mean.get('none'):.2g}, with the method inside {mean.get('cluster'):.2g}"
-    figure.suptitle(print_minus(f"Last layer: {values}"))
+    figure.suptitle(f"Last layer's log₁₀ I(W): {print_minus(values)}")
     forbid_verdict(figure, too_short=bool((finetuning["too_short"] != "").any()))
     legend(figure)
     about = (

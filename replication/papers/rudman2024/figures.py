@@ -99,26 +99,27 @@ def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
 def activation_diagrams(activations: pd.DataFrame) -> Figure:
     """Mean activation of each dimension of sentence embeddings of the validation set, by method."""
     figure, drawn = _by_method(activations, "dimension", "mean activation")
-    ratios, largest = pd.Series(dtype=float), set[Any]()
+    heights, largest = pd.Series(dtype=float), set[Any]()
     for axes, rows in drawn:
         style: dict[str, Any] = {"color": COLOURS[0], "lw": 0.6, "rasterized": True}
         axes.vlines(rows["dimension"], 0, rows["activation"], **style)
         axes.axhline(0, color="#777777", lw=0.6)
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         sizes = rows.set_index("dimension")["activation"].abs()
-        ratio = ratios[f"{rows['kind'].iloc[0]} {len(ratios)}"] = sizes.max() / sizes.median()
+        ratio = sizes.max() / sizes.median()
+        heights[f"{rows['kind'].iloc[0]} {len(heights)}"] = sizes.max()
         largest.add(sizes.idxmax())
         text: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 7}
         text |= {"s": f"largest / median: {ratio:.1f}", "transform": axes.transAxes}
         axes.text(0.98, 0.96, **text)
     for setup in activations["setup"].unique():
         share_scale(axes for axes, rows in drawn if (rows["setup"] == setup).all())
-    with_penalty = ratios[~ratios.index.str.startswith("none")]
-    without = ratios.drop(with_penalty.index).mean()
+    with_penalty = heights[~heights.index.str.startswith("none")]
+    without = heights.drop(with_penalty.index).mean()
     one = f"dimension {largest.pop()}" if len(largest) == 1 else "one dimension"
     figure.suptitle(
-        f"{one.capitalize()} is {without:.0f} times the median without penalty, "
-        f"{with_penalty.min():.0f} to {with_penalty.max():.0f} times with one"
+        f"{one.capitalize()} sticks out: {without:.1f} without penalty, "
+        f"{with_penalty.min():.1f} to {with_penalty.max():.1f} with one"
     )
     about = (
         "Mean over the validation set of each dimension of the first token's vector, last layer; "
