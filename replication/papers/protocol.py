@@ -162,6 +162,8 @@ class MainStatement(Strict):
     """The statement in words that a reader of the abstract recognizes."""
     notes: dict[str, str] = {}
     """Why it fails, by the name of a stand-in that fails; `all`: whichever fails."""
+    control: str | None = None
+    """Id of the control of ours without which its verdict would mislead."""
 
 
 class Publication(Spec):

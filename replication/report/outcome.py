@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from isotropy.printable import without_remark
 from replication.palette import GROUPS, SIGNS, WORDS
 from replication.papers.protocol import MainStatement, Publication
 from replication.provenance.lineage import titles_by_id
@@ -46,16 +47,23 @@ def main_statements(
         statements: `replication.report.verdicts.group_statements`.
     """
     by_id = {statement["head"]["id"]: statement for statement in statements}
-    failing = [s["head"] for s in statements if s["head"]["group"] == "fails"]
-    lines = []
-    for main in paper.main:
-        if main.id in by_id:
-            head, why = by_id[main.id]["head"], _why(main, by_id[main.id])
-            controls = [one["quantity"] for one in failing if one["control_of"] == main.id]
-            if controls and head["group"] == "holds":
-                why = "; ".join(filter(None, [why, f"but our control fails: {controls[0]}"]))
-            lines.append({"says": main.says, "head": head, "why": why})
-    return lines
+    return [
+        {
+            "says": main.says,
+            "head": by_id[main.id]["head"],
+            "why": "; ".join(filter(None, [_why(main, by_id[main.id]), _control(main, by_id)])),
+        }
+        for main in paper.main
+        if main.id in by_id
+    ]
+
+
+def _control(main: MainStatement, by_id: Mapping[str, Mapping[str, Any]]) -> str:
+    """The verdict on the control of a main statement, if it has one that was tested."""
+    control = by_id.get(main.control or "")
+    if control is None or (head := control["head"])["group"] == "none":
+        return ""
+    return f"our control {WORDS[head['group']][0]}: {without_remark(head['statement'])}"
 
 
 def _why(main: MainStatement, statement: Mapping[str, Any]) -> str:

@@ -190,14 +190,14 @@ def test_main_statement_says_why_it_fails() -> None:
     assert line["why"] == "1 of 2 hold, 1 fails; bad: 0.25, too long; our bound: > 0.5"
 
 
-def test_main_statement_that_holds_names_our_control_that_fails() -> None:
-    """A statement that fails does so without it."""
-    control = claim("c", "inconsistent", statement_id="c", overall=True, ours=True, control_of="f")
-    control |= {"quantity": "d of types", "status": "stand-in"}
-    main = [{"id": "f", "says": "s"}]
-    for word, why in (("consistent", "but our control fails: d of types"), ("inconsistent", "")):
-        head = claim("f", word, overall=True, status="stand-in")
-        (line,) = main_statements(paper(main=main), [statement(head), statement(control)])
+def test_main_statement_names_the_verdict_on_its_control() -> None:
+    """If the control was tested."""
+    head = statement(claim("f", "consistent", overall=True, status="stand-in"))
+    main = [{"id": "f", "says": "s", "control": "c"}]
+    words = {"inconsistent": "our control fails: It rises: c.", "not attempted": ""}
+    for word, why in words.items():
+        control = claim("c", word, statement_id="c", overall=True, ours=True, control_of="f")
+        (line,) = main_statements(paper(main=main), [head, statement(control)])
         assert line["why"] == why
 
 
@@ -207,6 +207,7 @@ def test_main_statements_are_statements_of_their_paper() -> None:
         main = read_main(one)
         assert 3 <= len(main) <= 5
         assert not any(names[statement.id] for statement in main)
+        assert all(names[statement.control] for statement in main if statement.control)
 
 
 def paper(**others: Any) -> Publication:

@@ -21,7 +21,7 @@ TRAJECTORIES = {
     "paper": 6 * 5 + 24 * 5 + 4 * 4 * 5 + (2 + 4) * 3,
 }
 MODELS = {"smoke": 4 + 2, "paper": 3 * 9 * (5 * 7 + 2) * 5 + 2 * 2 * 5}
-FIGURES = 36
+FIGURES = 32
 
 
 def test_swapping_two_configuration_values_reruns_their_jobs(smoke_copy: Workflow) -> None:

@@ -31,7 +31,7 @@ TARGETS = {"all", "figures", "tables"}
 LOCAL = {
     *("fetch_source", "evaluate_claims", "make_scorecard", "summarize_run", "write_pages"),
     *(f"make_tables_{key}" for key in KEYS),
-    *(f"draw_figures_{key}" for key in (*KEYS, "claims")),
+    *(f"draw_figures_{key}" for key in KEYS),
 }
 
 
