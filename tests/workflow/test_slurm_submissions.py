@@ -102,8 +102,7 @@ def test_without_gpus_all_jobs_go_to_the_cpu_partition(fresh: PlannedJobs, proje
         for rule in re.split(r"^(?= *rule\b)", file.read_text(), flags=re.M):
             name = re.search(r'rule (\w+):|name:\s+f"(\w+_){paper}"', rule)
             if name and "localrule: True" in rule:
-                papers = [*KEYS, *(["claims"] if "figures" in rule else [])]
-                local |= {name[1]} if name[1] else {f"{name[2]}{key}" for key in papers}
+                local |= {name[1]} if name[1] else {f"{name[2]}{key}" for key in KEYS}
     assert local == LOCAL | TARGETS
     limits = read_partition_file(project / "profiles/slurm/partitions.yaml")
     max_runtime = min(int(partition.limits.max_runtime) for partition in limits)

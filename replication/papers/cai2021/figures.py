@@ -72,6 +72,8 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
         for column, (name, style) in COSINES.items():
             curve(axes, rows, "layer", column, name, style)
         axes.axhline(0, color=GREY, lw=0.8, ls=":")
+        for layer in rows.loc[rows["n_clusters"] > 1, "layer"].unique():
+            axes.axvspan(layer - 0.4, layer + 0.4, color=GREY, alpha=0.12, lw=0)
         axes.set_ylim(min(-0.05, axes.get_ylim()[0]), 1.03)
     legend(figure)
     one = _first_seed(layers)["n_clusters"] == 1
@@ -79,10 +81,10 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
     scores = ["s_inter", "s_inter_adjusted", "s_inter_centred", "s_inter_random_parts"]
     means = (layers if clustered.empty else clustered)[scores].mean()
     before, inside, centred, random = (f"{value:.2f}" for value in means)
-    where = "No layer has clusters" if clustered.empty else "Layers with clusters"
+    where = "no layer has clusters" if clustered.empty else "in layers with clusters"
     figure.suptitle(
-        f"{where}: S_inter {before}, within them {inside}, less one mean {centred}, in random "
-        f"parts {random}"
+        f"One mean lowers S_inter from {before} to {centred}, random parts to {random}, clusters "
+        f"to {inside} ({where})"
     )
     about = (
         "Cosines between tokens of different types (S_inter) and of the same type "
@@ -90,7 +92,8 @@ def cosines_per_layer(layers: pd.DataFrame) -> Figure:
         f"types are {layers['types'].iloc[0]}. Within clusters: the mean of each "
         "cluster is subtracted; mean over clusters. Dotted, as controls: one mean for all tokens, "
         "and means of random parts as large as the clusters. "
-        f"{one.sum()} of {len(one)} layers have one cluster, where all three are the same. "
+        f"{one.sum()} of {len(one)} layers have one cluster, where all three are the same; "
+        "the others are shaded. "
     )
     footnote(figure, f"{about}{_seeds(layers)} {sources(layers)}")
     return figure

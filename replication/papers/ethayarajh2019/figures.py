@@ -175,7 +175,8 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
         "Share of the first principal component of a word's occurrences, mean over words. The "
         "paper says that it is below 5 % (dotted) once the baseline is subtracted. Its formula is "
         "about the origin; the published numbers are the variance about the mean along the "
-        "direction of the mean. Random words: all together. "
+        "direction of the mean. Random words: all together, more than a word's "
+        "occurrences. Layer 0 is not counted. "
         "Published numbers compare with the third panel. Intervals are within the marks. "
     )
     footnote(figure, about + _items(measures, "mev_centred") + sources(measures))

@@ -124,11 +124,14 @@ def isotropy_and_scale(slides: pd.DataFrame, measurements: pd.DataFrame) -> Figu
     )
     legend(figure)
     score = runs.pivot_table(index="place", columns="title", values="isoscore")
-    gains = score.sub(score["none"], axis=0).reindex(columns=[RANDOM, CLUSTER_BASED]).dropna()
-    if len(gains):
-        shares = 100 * gains[RANDOM] / gains[CLUSTER_BASED]
-        share = number_range(shares.round())
-        figure.suptitle(f"Random parts give {share} % of the gain in IsoScore of clusters")
+    score = score.reindex(columns=[GLOBAL, CLUSTER_BASED, RANDOM]).dropna()
+    if len(score):
+        gains = score.sub(score[GLOBAL], axis=0).agg(["min", "max"])
+        added = {name: print_minus("{:.2f} to {:.2f}".format(*gains[name])) for name in gains}
+        figure.suptitle(
+            f"Over the global method clusters add {added[CLUSTER_BASED]} IsoScore, "
+            f"random parts {added[RANDOM]}"
+        )
     by_signs = (slides["log10_isotropy_high"] - slides["log10_isotropy_low"]).max()
     about = (
         "Methods that subtract means and components shorten vectors, and I(W) rises with that "
@@ -213,8 +216,8 @@ def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figu
     rises = (last["log10_isotropy"] > first["log10_isotropy"]).sum()
     surely = (last[BY_SIGNS[0]] > first[BY_SIGNS[1]]).sum()
     figure.suptitle(
-        f"From {one:.0f} to {most:.0f} clusters I(W) rises in {rises} of {len(first) // 3} clouds, "
-        f"whatever the signs of eigenvectors in {surely}"
+        f"From {one:.0f} to {most:.0f} clusters mean I(W) rises in {rises} of {len(first) // 3} "
+        f"clouds; whatever the signs of eigenvectors, in {surely} of these"
     )
     legend(figure)
     about = f"{_clusterings(table1)}. Shaded: with any signs of eigenvectors, mean of clusterings. "
