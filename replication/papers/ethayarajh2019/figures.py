@@ -162,25 +162,30 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
             axes.axhline(0.05, color=GREY, lw=0.9, ls=":")
         lowest = min(axes.get_ylim()[0] for axes in row)
         row[0].set_ylim(min(-0.1, lowest), 1)
-    texts = []
-    for name, of_estimate in (
-        ("uncentred", "the paper's formula"),
-        ("truncated_svd", "the authors' first code"),
-    ):
-        rows = _rows(_main(measures), f"mev_{name}_adjusted").query("hidden")
-        texts.append(f"{(rows['value'] < 0.05).sum()} of {len(rows)} layers by {of_estimate}")
-    figure.suptitle(f"Words less random words are below 5 % in {', '.join(texts)}")
+    counts, matched = (_below_a_twentieth(measures, suffix) for suffix in ("adjusted", "excess"))
+    figure.suptitle(f"Words less random words are below 5 % in {counts}")
     legend(figure)
     about = (
         "Share of the first principal component of a word's occurrences, mean over words. The "
         "paper says that it is below 5 % (dotted) once the baseline is subtracted. Its formula is "
         "about the origin; the published numbers are the variance about the mean along the "
-        "direction of the mean. Random words: all together, more than a word's "
-        "occurrences. Layer 0 is not counted. "
+        "direction of the mean. Layer 0 is not counted. Random words are one "
+        "large sample, as the authors'; smaller ones have larger shares. Less random words in the "
+        f"number of a word's occurrences it is {matched}. "
         "Published numbers compare with the third panel. Intervals are within the marks. "
     )
     footnote(figure, about + _items(measures, "mev_centred") + sources(measures))
     return figure
+
+
+def _below_a_twentieth(measures: pd.DataFrame, suffix: str) -> str:
+    """In how many hidden layers each estimate is below 5 %, in words."""
+    names = {"uncentred": "formula", "centred": "PCA", "truncated_svd": "first code"}
+    texts = []
+    for estimate, name in names.items():
+        rows = _rows(_main(measures), f"mev_{estimate}_{suffix}").query("hidden")
+        texts.append(f"{(rows['value'] < 0.05).sum()} of {len(rows)} layers ({name})")
+    return ", ".join(texts)
 
 
 def _published_variance(axes: Axes, published: pd.DataFrame) -> None:

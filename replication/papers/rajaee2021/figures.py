@@ -43,6 +43,7 @@ ISOTROPY = "log₁₀ I(W) (0: isotropic)"
 CORRELATION = "Spearman correlation (×100)"
 CLUSTER_BASED = "k-means + mean + PCA"
 GLOBAL = "mean + PCA (global)"
+EQUAL = "global, variance of k-means"
 RANDOM = "random parts + mean + PCA"
 SHORT = {"none": "none", CLUSTER_BASED: "clusters"}
 SCORES = {"accuracy": "Accuracy (%)", "matthews": "Matthews correlation (×100)", "f1": "F1 (%)"}
@@ -124,22 +125,22 @@ def isotropy_and_scale(slides: pd.DataFrame, measurements: pd.DataFrame) -> Figu
     )
     legend(figure)
     score = runs.pivot_table(index="place", columns="title", values="isoscore")
-    score = score.reindex(columns=[GLOBAL, CLUSTER_BASED, RANDOM]).dropna()
+    score = score.reindex(columns=[GLOBAL, CLUSTER_BASED, RANDOM, EQUAL]).dropna()
     if len(score):
         gains = score.sub(score[GLOBAL], axis=0).agg(["min", "max"])
         added = {name: print_minus("{:.2f} to {:.2f}".format(*gains[name])) for name in gains}
         figure.suptitle(
             f"Over the global method clusters add {added[CLUSTER_BASED]} IsoScore, "
-            f"random parts {added[RANDOM]}"
+            f"random parts {added[RANDOM]}, equal variance {added[EQUAL]}"
         )
     by_signs = (slides["log10_isotropy_high"] - slides["log10_isotropy_low"]).max()
     about = (
         "Methods that subtract means and components shorten vectors, and I(W) rises with that "
         "alone; at the norm before, clouds have their root mean square norm again. "
         "IsoScore does not depend on scale. Controls: random parts as large as the clusters, and "
-        "the global method with the variance that k-means leaves. I(W) has "
-        f"the signs of one rule; over all signs of eigenvectors its logarithm has a range of up to "
-        f"{by_signs:.1f}. "
+        "the global method with the variance that k-means leaves. I(W) "
+        "is by one rule for the signs of eigenvectors, which bars do not include: over all signs "
+        f"its logarithm has a range of up to {by_signs:.1f}. "
     )
     footnote(figure, f"{about}{_clusterings(slides)}. {sources(slides)}")
     return figure
@@ -216,11 +217,16 @@ def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figu
     rises = (last["log10_isotropy"] > first["log10_isotropy"]).sum()
     surely = (last[BY_SIGNS[0]] > first[BY_SIGNS[1]]).sum()
     figure.suptitle(
-        f"From {one:.0f} to {most:.0f} clusters mean I(W) rises in {rises} of {len(first) // 3} "
-        f"clouds; whatever the signs of eigenvectors, in {surely} of these"
+        f"From {one:.0f} to {most:.0f} clusters mean log₁₀ I(W) rises in {rises} of "
+        f"{len(first) // 3} clouds, for every choice of eigenvectors' signs in {surely}"
     )
     legend(figure)
-    about = f"{_clusterings(table1)}. Shaded: with any signs of eigenvectors, mean of clusterings. "
+    about = f"{_clusterings(table1)}. "
+    about += (
+        "The sign of an eigenvector is arbitrary but changes I(W): line and bars are by one rule, "
+        "shaded are any signs, mean of clusterings (not drawn without clusters). Shorter vectors "
+        "alone raise I(W). "
+    )
     footnote(figure, about + sources(table1))
     return figure
 
