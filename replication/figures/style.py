@@ -119,11 +119,6 @@ def _add_strip(figure: Figure, inches: float) -> float:
     return bottom
 
 
-def note(figure: Figure) -> str:
-    """The note to a figure, as one paragraph; empty without one."""
-    return " ".join(str(figure.get_label() or "").split())
-
-
 def save(figure: Figure, path: Path, mark: str) -> None:
     """Write a figure in the format of the path's suffix, with the mark of its record, without dates
     or versions. A PDF, which is passed on without its page, contains the note.

@@ -214,11 +214,11 @@ def effect_of_clusters(table1: pd.DataFrame, measurements: pd.DataFrame) -> Figu
         index="n_clusters", columns="setup", values=["log10_isotropy", *BY_SIGNS]
     )
     (one, first), (most, last) = counted.iloc[[0, -1]].iterrows()
-    rises = (last["log10_isotropy"] > first["log10_isotropy"]).sum()
+    rises = last["log10_isotropy"] > first["log10_isotropy"]
     surely = (last[BY_SIGNS[0]] > first[BY_SIGNS[1]]).sum()
     figure.suptitle(
-        f"From {one:.0f} to {most:.0f} clusters mean log₁₀ I(W) rises in {rises} of "
-        f"{len(first) // 3} clouds, for every choice of eigenvectors' signs in {surely}"
+        f"From {one:.0f} to {most:.0f} clusters mean log₁₀ I(W) rises in {rises.sum()} of "
+        f"{len(rises)} clouds, for every choice of eigenvectors' signs in {surely}"
     )
     legend(figure)
     about = f"{_clusterings(table1)}. "

@@ -99,7 +99,7 @@ def isoscore_by_lambda(runs: pd.DataFrame) -> Figure:
 def activation_diagrams(activations: pd.DataFrame) -> Figure:
     """Mean activation of each dimension of sentence embeddings of the validation set, by method."""
     figure, drawn = _by_method(activations, "dimension", "mean activation")
-    heights, largest = pd.Series(dtype=float), set[Any]()
+    heights, largest = dict[bool, list[float]](), set[Any]()
     for axes, rows in drawn:
         style: dict[str, Any] = {"color": COLOURS[0], "lw": 0.6, "rasterized": True}
         axes.vlines(rows["dimension"], 0, rows["activation"], **style)
@@ -107,19 +107,18 @@ def activation_diagrams(activations: pd.DataFrame) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         sizes = rows.set_index("dimension")["activation"].abs()
         ratio = sizes.max() / sizes.median()
-        heights[f"{rows['kind'].iloc[0]} {len(heights)}"] = sizes.max()
+        heights.setdefault(rows["kind"].iloc[0] != "none", []).append(sizes.max())
         largest.add(sizes.idxmax())
         text: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 7}
         text |= {"s": f"largest / median: {ratio:.1f}", "transform": axes.transAxes}
         axes.text(0.98, 0.96, **text)
     for setup in activations["setup"].unique():
         share_scale(axes for axes, rows in drawn if (rows["setup"] == setup).all())
-    with_penalty = heights[~heights.index.str.startswith("none")]
-    without = heights.drop(with_penalty.index).mean()
+    without, with_penalty = (heights.get(penalty, [math.nan]) for penalty in (False, True))
     one = f"dimension {largest.pop()}" if len(largest) == 1 else "one dimension"
     figure.suptitle(
-        f"{one.capitalize()} sticks out: {without:.1f} without penalty, "
-        f"{with_penalty.min():.1f} to {with_penalty.max():.1f} with one"
+        f"{one.capitalize()} sticks out: {np.mean(without):.1f} without penalty, "
+        f"{min(with_penalty):.1f} to {max(with_penalty):.1f} with one"
     )
     about = (
         "Mean over the validation set of each dimension of the first token's vector, last layer; "
