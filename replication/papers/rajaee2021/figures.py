@@ -34,6 +34,7 @@ from replication.figures.draw import (
     repeats_per_setup,
     share_scale,
     sources,
+    whiskers,
 )
 from replication.figures.names import legend
 from replication.figures.style import GRADIENT
@@ -297,10 +298,11 @@ def convergence(convergence: pd.DataFrame) -> Figure:
             name = str(title) if clustering == "none" else f"{title}, {clustering}"
             style = looks([str(title)], "--" if clustering == "inductive" else "-")[str(title)]
             means = selected.groupby("epoch")["score"].agg(["mean", "std"]).reset_index()
-            ends = means["mean"] - means["std"], means["mean"] + means["std"]
-            last_only = means["epoch"] == means["epoch"].max()
-            means["low"], means["high"] = (end.where(last_only) for end in ends)
-            curve(axes, means, "epoch", "mean", name, style, ("low", "high"))
+            axes.plot(means["epoch"], means["mean"], label=name, **style._asdict())
+            low, high = (means["mean"] + sign * means["std"] for sign in (-1, 1))
+            last_epoch = means.assign(low=low, high=high).tail(1)
+            whiskers(axes, last_epoch, ("epoch", "mean"), ("low", "high"), color=style.color)
+            record(axes, selected, "epoch", "score", name, colour=style.color)
         chance = rows["chance"].iloc[0]
         axes.axhline(chance, color=GREY, ls=":", lw=1.2, label="most frequent class in training")
         axes.set_ylabel(SCORES[rows["metric"].iloc[0]])
