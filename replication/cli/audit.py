@@ -281,6 +281,8 @@ def export(
 
     bundle = bundle or root / RESULTS / audit.BUNDLE
     with error_in_one_line():
+        # The ledger, before it says which configuration to read
+        audit.require_intact(root, [RESULTS / "index.html"], upstream=False)
         folder = find_project(project, root)
         configuration = run_configuration(folder, root, unchanged=True)
         checkout = _planned_checkout(folder, root, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.files import RESULTS
+from isotropy.files import RESULTS, record_path
 from replication.provenance.audit import require_intact
 
 CLAIMS = RESULTS / "claims.parquet"
@@ -38,7 +38,8 @@ def resolve_address(root: Path, address: str) -> ResolvedAddress:
         IsotropyError: there is no such file, column, row or claim.
     """
     path, _, query = address.partition("#")
-    if not query and not (root / path).exists() and (root / CLAIMS).is_file() and "/" not in path:
+    has_claims = (root / CLAIMS).exists() or (root / record_path(CLAIMS)).exists()
+    if not query and not (root / path).exists() and has_claims and "/" not in path:
         return _resolve_claim(root, path, {})
     if not query:
         return ResolvedAddress(Path(path).as_posix())
@@ -121,9 +122,9 @@ def _read_table(root: Path, path: str) -> Any:
     import pandas as pd
 
     file = (root / path).with_suffix(".parquet")
+    require_intact(root, [Path(path).with_suffix(".parquet")], upstream=False)
     if not file.is_file():
         raise IsotropyError(f"{path} is not a table of results: there is no {file}")
-    require_intact(root, [Path(path).with_suffix(".parquet")], upstream=False)
     try:
         return pd.read_parquet(file, dtype_backend="numpy_nullable")  # whole numbers stay whole
     except (OSError, ValueError) as error:

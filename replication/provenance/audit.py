@@ -7,7 +7,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -124,7 +124,8 @@ def verify_all(
 
 
 def require_intact(root: Path, paths: Iterable[Path], *, upstream: bool = True) -> None:
-    """Check files that are about to be shown by their bytes, records and ledger.
+    """Check files that are about to be read and shown by their bytes and records, and the ledger.
+    A path that leads to neither a file nor a record is left to the caller.
 
     Args:
         root: the folder of the run.
@@ -132,14 +133,25 @@ def require_intact(root: Path, paths: Iterable[Path], *, upstream: bool = True) 
         upstream: whether to check what they were made from, too.
 
     Raises:
-        NotIntact: the first file that is not what its job wrote.
+        NotIntact: a file is not what its job wrote.
     """
     audit = _Audit(root, None)
     for path in paths:
-        audit.start(path)
-    for finding in audit.findings(None, covers_all_results=False, upstream=upstream):
-        if finding.state not in GOOD:
-            raise NotIntact(f"{finding.path}: {finding.state} ({finding.detail}): not shown")
+        if (root / path).exists() or producer(path.as_posix(), lambda p: (root / p).exists()):
+            audit.start(path)
+    refuse_bad(audit.findings(None, covers_all_results=False, upstream=upstream), GOOD)
+
+
+def refuse_bad(findings: Iterable[Finding], good: Container[State]) -> None:
+    """Raise an error that names the worst finding, unless all states are good: the ledger first,
+    by which records are judged.
+    """
+    if bad := [finding for finding in findings if finding.state not in good]:
+        worst = max(bad, key=lambda f: (STATES.index(f.state), f.path.endswith(LEDGER)))
+        raise NotIntact(
+            f"{worst.path}: {worst.state} ({worst.detail}); findings in all: {len(bad)}; isotropy "
+            "audit verify --all lists them"
+        )
 
 
 class _Audit:
@@ -211,15 +223,15 @@ class _Audit:
         self._digests = self._digest([*outputs, *names], threads)
         if self.graph.other_format and not records:
             raise IsotropyError(next(iter(self.graph.other_format.values())))
-        for name, reason in self.graph.unreadable.items():
-            self._note(name, "altered", reason)
-        for name, reason in self.graph.other_format.items():
-            self._note(name, "stale", reason)
         for name, record in records.items():
             self._judge_outputs(record)
             self._judge_inputs(record)
             if self.checkout is not None:
                 self._compare(self.checkout, name, record)
+        for name, reason in self.graph.unreadable.items():
+            self._note(name, "altered", reason)
+        for name, reason in self.graph.other_format.items():
+            self._note(name, "stale", reason)
         self._judge_ledger(covers_all_results)
         for path in self._seen:
             if path not in self._findings:
@@ -291,6 +303,8 @@ class _Audit:
                     "run the workflow again",
                 )
         for name, identity in record.input_records.items():
+            if _size(self.root / name) is None:
+                self._note(name, "missing", f"{record.rule} read its outputs")
             if self.graph.identity(name) not in (None, identity):
                 self._note_input_changed(record, f"{name} has changed since this was made")
 

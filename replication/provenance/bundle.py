@@ -24,6 +24,8 @@ STORED_SUFFIXES = (".safetensors", ".bin", ".npy", ".parquet", ".gz", ".zip", ".
 """Suffixes of files that are stored uncompressed: compression takes several times as long and saves
 a tenth at best."""
 CHUNK_BYTES = 2**20
+ACCEPTED: set[audit.State] = {*audit.GOOD, "other version", "other environment"}
+"""States of results that a bundle may hold."""
 
 CODE = (
     "Snakefile",
@@ -82,15 +84,7 @@ def export(
             written to this path. In all cases nothing is written.
     """
     _check_target(bundle)
-    findings = audit.verify_all(root, checkout)
-    if bad := [
-        f for f in findings if f.state not in audit.GOOD | {"other version", "other environment"}
-    ]:
-        worst = max(bad, key=lambda finding: audit.STATES.index(finding.state))
-        raise audit.NotIntact(
-            f"{len(bad)} findings, such as {worst.path}: {worst.state} ({worst.detail}); "
-            "isotropy audit verify --all lists them"
-        )
+    audit.refuse_bad(audit.verify_all(root, checkout), ACCEPTED)
     with TemporaryDirectory(prefix="isotropy-") as folder:
         file = Path(folder, CONFIGURATION)
         write_json(file, scrub(dict(configuration)))

@@ -40,8 +40,8 @@ def trace(root: Path, address: str) -> dict[str, Any]:
         NotIntact: what would be shown is not what was written.
     """
     resolved = resolve_address(root, address)
-    node = _node(RecordGraph(root), resolved.path, resolved.keys, set())
     require_intact(root, [Path(resolved.path)])
+    node = _node(RecordGraph(root), resolved.path, resolved.keys, set())
     return {**node, "cells": resolved.cells} if resolved.cells else node
 
 

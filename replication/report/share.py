@@ -14,7 +14,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from isotropy.errors import IsotropyError, suggest
-from isotropy.files import RECORD_SUFFIX, RESULTS, record_path
+from isotropy.files import RESULTS, record_path
 from replication.papers.registry import KEYS
 from replication.plan.page_spec import PageSpec
 from replication.plan.pages import REPORT
@@ -47,10 +47,10 @@ def report_text(root: Path, key: str, kind: Format, folder: Path) -> str:
     folder = folder.resolve()
     with chdir(root):
         page = Path(RESULTS, f"site/{key}{REPORT}.html")
+        require_intact(Path(), [page])
         if not page.is_file():
             raise IsotropyError(f"{page} is missing: run the workflow first")
         record = read_record(record_path(page))
-        require_intact(Path(), [page])
         spec = PageSpec.model_validate(record.spec)
         content = report.content(
             spec, lambda name: [Path(path) for path in record.input_names[name]], folder
@@ -68,12 +68,10 @@ def _linked(start: Path) -> set[Path]:
         page = waiting.pop()
         if page in linked:
             continue
-        if not page.is_file():
-            raise IsotropyError(f"{page} is missing: run the workflow first")
         linked.add(page)
-        if page.suffix != ".html":
+        if page.suffix != ".html" or not page.is_file():
             continue
-        for value in _LINK.findall(page.read_text("utf8")):
+        for value in _LINK.findall(page.read_text("utf8", errors="replace")):  # not checked yet
             path = Path(os.path.normpath(page.parent / unquote(html.unescape(value))))
             if path.is_relative_to(RESULTS) and path.is_file():
                 waiting.append(path)
@@ -91,9 +89,11 @@ def export_site(root: Path, folder: Path) -> int:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise IsotropyError(f"{folder} exists: name a new or empty folder")
     with chdir(root):
-        files = sorted(_linked(RESULTS / INDEX))
-        results = [f for f in files if not f.name.endswith(RECORD_SUFFIX)]
-        require_intact(Path(), results)
+        start = RESULTS / INDEX
+        files = sorted(_linked(start))
+        require_intact(Path(), files)
+        if not start.is_file():
+            raise IsotropyError(f"{start} is missing: run the workflow first")
     for file in files:
         target = folder / file.relative_to(RESULTS)
         target.parent.mkdir(parents=True, exist_ok=True)

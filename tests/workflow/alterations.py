@@ -101,6 +101,7 @@ class Study:
         cache: dict[Path, Any] = {}
 
         def read_cached(path: Path) -> Any:
+            path = path.absolute()
             if path in self._touched:
                 return read(path)
             if path not in cache:

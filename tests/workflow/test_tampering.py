@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from replication.cli import app
 from replication.provenance.audit import GOOD, verify_all
 from replication.provenance.format import LEDGER
 from tests.conftest import Workflow
-from tests.workflow.alterations import Study, campaign, flip
+from tests.workflow.alterations import Study, campaign, flip, remove, truncate
 
 N_ALTERATIONS = 90
 TABLES = {".parquet", ".csv", ".md", ".json", ".safetensors"}
@@ -73,7 +74,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
 def test_what_a_command_shows_is_checked_first(
     command: str, smoke_copy: Workflow, tmp_path: Path
 ) -> None:
-    """A byte of one file of each kind is changed: the command names it, and ends with 1."""
+    """One file of each kind is altered: the command names it, writes nothing, and ends with 1."""
     random = np.random.default_rng(0)
     arguments = command.replace("OUT", str(tmp_path / "out")).split()
     results = smoke_copy.folder / "results"
@@ -82,14 +83,15 @@ def test_what_a_command_shows_is_checked_first(
         with contextlib.chdir(smoke_copy.folder):
             return CliRunner().invoke(app, arguments)
 
-    for pattern in SHOWN[command]:
-        files = sorted(file for file in results.glob(pattern) if file.stat().st_size)
-        file = files[random.integers(len(files))]
-        content = file.read_bytes()
-        flip(file, random)
-        done = run()
-        file.write_bytes(content)
-        assert done.exit_code == 1, (pattern, done.output)
-        assert file.relative_to(smoke_copy.folder).as_posix() in done.output
-        assert not list(tmp_path.iterdir())
-    assert run().exit_code == 0
+    with Study(smoke_copy.folder) as study:
+        for pattern, alter in zip(SHOWN[command], cycle((flip, truncate, remove)), strict=False):
+            files = sorted(file for file in results.glob(pattern) if file.stat().st_size)
+            file = files[random.integers(len(files))]
+            with study.altered(file):
+                alter(file, random)
+                done = run()
+            assert done.exit_code == 1, (pattern, alter, done.output)
+            assert file.relative_to(smoke_copy.folder).as_posix() in done.output
+            assert not list(tmp_path.iterdir())
+    done = run()
+    assert done.exit_code == 0, done.output
