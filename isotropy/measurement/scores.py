@@ -351,6 +351,7 @@ def influences(cloud: PointCloud, moments: StreamingIsoScore) -> torch.Tensor:
 
 def second_moment(moments: StreamingIsoScore) -> torch.Tensor:
     """W'W of all rows of a pass, shape (d, d)."""
+    moments.covariance()  # its errors
     return moments.scatter + moments.n * torch.outer(moments.mean, moments.mean)
 
 

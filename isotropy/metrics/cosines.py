@@ -126,9 +126,9 @@ class StreamingMeanCosine:
         """Add a batch of vectors, shape (n, d), n >= 1. Raises ValueError for bad shapes, NaN or
         infinity.
         """
-        points = as_points(X, min_points=1, min_dims=1, in_place=True).detach()
+        points = as_points(X, min_points=1, min_dims=1, finite=False, in_place=True).detach()
         require_dimensions(points, len(self.total))
-        points = aligned(points.double())
+        points = aligned(scaled(points).double())
         norms = torch.linalg.vector_norm(points, dim=1)
         self.total = self.total + (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()
         self.n_nonzero += int((norms > 0).sum())

@@ -310,12 +310,14 @@ class StreamingCovariance(nn.Module):
         """The covariance so far, shape (d, d), float64, ddof = 1.
 
         Raises:
-            ValueError: fewer than two points so far.
+            ValueError: fewer than two points so far, or squares of coordinates overflow.
         """
         if int(self.n) < 2:
             raise ValueError(
                 f"a covariance needs at least 2 points, the stream has seen {int(self.n)}"
             )
+        if not bool(torch.isfinite(self.scatter.trace())):
+            raise ValueError("squares of the coordinates overflow: divide all points by one number")
         return self.scatter / (self.n - 1)
 
     def _add(self, n: torch.Tensor, mean: torch.Tensor, scatter: torch.Tensor) -> None:
@@ -352,7 +354,10 @@ class StreamingIsoScore(StreamingCovariance):
         # Means of equal points differ between batches by rounding errors.
         smallest = 4 * torch.finfo(torch.float64).eps * self.mean.abs()
         if zeta == 0 and bool((covariance.diagonal().clamp(min=0).sqrt() <= smallest).all()):
-            raise ValueError("all points are equal: the variance is zero, IsoScore is undefined")
+            raise ValueError(
+                "all points are equal, or squares of their differences underflow: the variance is "
+                "zero, IsoScore is undefined"
+            )
         require_share(zeta)
         if zeta > 0:
             if shrinkage_covariance is None:

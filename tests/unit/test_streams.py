@@ -47,6 +47,22 @@ def test_every_stream_is_tested() -> None:
         assert {"update", "merge", "reset"} <= set(methods), name
 
 
+@pytest.mark.parametrize("exponent", [-1000, -520, 520, 1000])
+def test_scale_of_the_vectors_changes_no_cosine(exponent: int) -> None:
+    """Their squares would be 0 or infinite."""
+    stream = StreamingMeanCosine(D)
+    for rows in (X[:40], X[40:]):
+        stream.update(rows * 2.0**exponent)
+    assert stream.compute() == pytest.approx(metrics.mean_cosine(X), rel=1e-12)
+
+
+def test_overflow_of_squares_is_named() -> None:
+    stream = StreamingIsoScore(D)
+    stream.update(X * 1e200)
+    with pytest.raises(ValueError, match="squares of the coordinates overflow"):
+        stream.compute()
+
+
 @pytest.mark.parametrize("name", STREAMS)
 @settings(max_examples=10)
 @given(cuts=st.lists(st.integers(0, 90), max_size=4), order=st.randoms(use_true_random=False))
