@@ -145,6 +145,9 @@ def _as_arrow(x: Any) -> Any:
     if isinstance(x, pa.Array | pa.ChunkedArray) or len(getattr(x, "shape", (0, 0))) == 1:
         column = pa.chunked_array(x if hasattr(x, "__arrow_c_stream__") else [x])
         return pa.table({"vectors": column}) if _is_list(column.type) else None
+    if hasattr(x, "iloc"):  # of pandas
+        types = {name: t for name, t in x.dtypes.items() if isinstance(t, np.dtype)}
+        x = x.astype({name: t.newbyteorder("=") for name, t in types.items() if not t.isnative})
     if any(hasattr(x, f"__{name}__") for name in FRAME_PROTOCOLS[:2]):
         return pa.table(x)
     from pyarrow.interchange import from_dataframe

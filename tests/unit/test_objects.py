@@ -452,6 +452,9 @@ class Interchange:
 
 FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
     "pandas": lambda frame: frame,
+    "pandas with swapped bytes": lambda frame: frame.astype(
+        {name: ">f8" for name in frame if "dim" in name}
+    ),
     "pandas with Arrow's types": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
     "polars": pl.from_pandas,
     "Arrow": pa.Table.from_pandas,
