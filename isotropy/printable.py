@@ -34,7 +34,7 @@ def escape_for_markdown(text: str) -> str:
 
 def without_remark(statement: str) -> str:
     """Return a statement without its remark in brackets at the end."""
-    return re.sub(r" \(.*\)$", "", statement)
+    return re.sub(r" \((?:[^()]|\([^()]*\))*\)$", "", statement)
 
 
 def print_minus(number: str) -> str:

@@ -28,7 +28,9 @@ from replication.tables.bootstrap import RESAMPLES
 from replication.tables.items import Z
 from replication.tables.runs import join_deviations
 
-NO_NUMBER_FOR = "the study makes no number for"
+NAMED = ("dataset", "embedding", "model", "task", "vectors")
+"""Columns whose values say by themselves what they name."""
+NO_NUMBER_FOR = "this study does not measure"
 """Reason of a claim whose case the study does not have; the column `missing_case` names it."""
 SUMMARY_ROWS = ["mean", "sd"]  # values of `seed` in rows that summarize all seeds
 _REQUIRED_LEARNED = (
@@ -236,14 +238,12 @@ def _overall_row(statement: Statement, rows: list[Row], cases: list[Case]) -> di
     ]
     if not cases:
         reasons = {r for r in without_number if r[1] != NO_NUMBER_FOR}
-        fallback = ("not attempted", f"the study has none of its {len(rows)} cases")
+        fallback = ("not attempted", f"this study measures none of its {len(rows)} cases")
         return columns | _no_number_columns(*(reasons.pop() if len(reasons) == 1 else fallback))
     original = cases[0].original
     complete = not original or _has_all_originals(rows)
     statement_verdict = judge_statement(statement, cases, complete)
     deviations = [row.values.get("deviations", "") for row in rows]
-    if without_number:
-        deviations.insert(0, f"{len(without_number)} of {len(rows)} cases without a number")
     columns |= _verdict_columns(statement_verdict.verdict, original) | {
         "p": statement_verdict.p,
         "deviations": "" if original else join_deviations(*deviations),
@@ -313,7 +313,7 @@ def _select_rows(quantity: Quantity, our_tables: Tables) -> pd.DataFrame | dict[
         return table
     # An empty value names nothing: static vectors have no data set; nor does a flag
     names = {c: v for c, v in quantity.where.items() if v != "" and not isinstance(v, bool)}
-    description = ", ".join(f"{c} {v}" for c, v in names.items())
+    description = ", ".join(str(v) if c in NAMED else f"{c} {v}" for c, v in names.items())
     columns = _no_number_columns("not attempted", NO_NUMBER_FOR)
     return columns | {"missing_case": description or "such a case"}
 

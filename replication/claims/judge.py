@@ -83,7 +83,7 @@ def judge(claim: Claim, estimate: Estimate, p: float) -> Verdict:
     if claim.unit == "seeds" and estimate.n_units < MIN_RUNS:
         return Verdict("undecided", reason=too_few(estimate.n_units))
     if claim.unit == "items" and estimate.n_units < MIN_ITEMS:
-        return Verdict("undecided", reason=f"{estimate.n_units} items, {MIN_ITEMS} are needed")
+        return Verdict("undecided", reason=f"{estimate.n_units} items; a verdict needs {MIN_ITEMS}")
     if math.isnan(p):
         return Verdict("undecided", reason=f"no interval: {estimate.method}")
     if not p < ALPHA:

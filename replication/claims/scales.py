@@ -122,8 +122,8 @@ _COLUMNS: Mapping[Scale, Mapping[str, str]] = {
             f"isoscore_cluster_minus_{k}": f"IsoScore, clusters − {v}" for k, v in _COMPARED.items()
         },
         "isoscore_star_change": "rise of IsoScore* from one λ to the next",
-        "isoscore_star_change_positive": "change of IsoScore* with λ > 0",
-        "isoscore_star_change_negative": "change of IsoScore* with λ < 0",
+        "isoscore_star_change_positive": "change of IsoScore*, positive λ",
+        "isoscore_star_change_negative": "change of IsoScore*, negative λ",
     },
     _COSINES: {
         "mean_cosine_change": "change of the mean cosine",
@@ -163,7 +163,7 @@ _COLUMNS: Mapping[Scale, Mapping[str, str]] = {
     Scale("how much the gap between IsoScore* and IsoScore shrinks", axis="symlog"): {
         "difference_falls": "how much the gap between IsoScore* and IsoScore shrinks"
     },
-    Scale("the lesser of IsoScore and silhouette, above 0.9"): {
+    Scale("the lesser of IsoScore and silhouette, minus 0.9"): {
         "lesser_above": "min(IsoScore, silhouette) − 0.9"
     },
     Scale("distance from the closed form", axis="log"): {

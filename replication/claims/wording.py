@@ -13,12 +13,15 @@ from replication.tables.write import format_cell
 
 
 def sentence(row: Mapping[str, Any]) -> str:
-    """Return a verdict in words: `fails: 3 of 4 hold, 1 fails`.
+    """Return a verdict in words: `fails in 1 of 4, holds in 3`.
 
     Args:
         row: a row of the table of verdicts (`replication.claims.evaluate.SCHEMA`).
     """
-    return ": ".join(filter(None, [WORDS[GROUPS[row["word"]]][0], explanation(row)]))
+    word, details = WORDS[GROUPS[row["word"]]][0], explanation(row)
+    return (
+        details if details.startswith(f"{word} in ") else ": ".join(filter(None, [word, details]))
+    )
 
 
 def explanation(row: Mapping[str, Any]) -> str:
@@ -33,8 +36,9 @@ def _failure_rate(row: Mapping[str, Any]) -> str:
     """Return how many runs may fail where none did; empty if that is not asked."""
     if pd.isna(row["failure_bound"]):
         return ""
-    runs = f"all {int(row['n_units'])} runs agree" if row["n_units"] > 1 else "one run"
-    return f"{runs}; a failure rate up to {100 * row['failure_bound']:.0f} % cannot be excluded"
+    return (
+        f"no run fails; a failure rate up to {100 * row['failure_bound']:.0f} % cannot be excluded"
+    )
 
 
 def _outlying_runs(row: Mapping[str, Any]) -> str:
@@ -49,14 +53,18 @@ def _on_stand_ins(row: Mapping[str, Any]) -> str:
     if row["status"] != "original" or row["stand_in_word"] == "":
         return ""
     n, holding, failing = (int(row[f"n_stand_ins{part}"]) for part in ("", "_holding", "_failing"))
-    word = WORDS[GROUPS[row["stand_in_word"]]][0]
-    return f"on stand-ins {word}, {_hold_and_fail(n, holding, failing)}"
+    return f"on stand-ins: {_in_cases(row['stand_in_word'], n, holding, failing)}"
 
 
-def _hold_and_fail(n: int, holding: int, failing: int) -> str:
-    counts = {"fails" if failing == 1 else "fail": failing, "open": n - holding - failing}
-    others = [f"{count} {word}" for word, count in counts.items() if count]
-    return ", ".join([f"{holding} of {n} hold", *others])
+def _in_cases(verdict: str, n: int, holding: int, failing: int) -> str:
+    """Say in how many cases a claim has its verdict, then in how many another one."""
+    counts = {"holds": holding, "fails": failing, "open": n - holding - failing}
+    own = WORDS[GROUPS[verdict]][0]
+    (first, n_first), *others = sorted(
+        ((word, count) for word, count in counts.items() if count),
+        key=lambda item: item[0] != own,
+    )
+    return ", ".join([f"{first} in {n_first} of {n}", *(f"{w} in {k}" for w, k in others)])
 
 
 def _counts(row: Mapping[str, Any]) -> str:
@@ -66,7 +74,7 @@ def _counts(row: Mapping[str, Any]) -> str:
         return ""
     if pd.isna(failing):  # values of one number, which is judged as a whole
         return f"{int(holding)} of {int(row['n_judged'])} hold"
-    return _hold_and_fail(int(row["n_judged"]), int(holding), int(failing))
+    return _in_cases(row["word"], int(row["n_judged"]), int(holding), int(failing))
 
 
 def _missing(row: Mapping[str, Any]) -> str:

@@ -64,6 +64,8 @@ class Choice:
         covers: whether a study follows the choice only if it has all of several values.
         counted: whether the choice is the number of values of each experiment, as for seeds.
         never_followed: whether no result follows the choice, whatever its value.
+        absent: what the value None means.
+        ours: what this project does, where no configuration changes it; empty: as the authors.
     """
 
     topic: str
@@ -77,6 +79,8 @@ class Choice:
     covers: bool = False
     counted: bool = False
     never_followed: bool = False
+    absent: str = "none"
+    ours: str = ""
 
     def applies(self, spec: PaperSpec) -> bool:
         """Return whether the choice applies to a result."""
@@ -247,13 +251,12 @@ def with_stand_ins(lines: Iterable[Line], sources: Iterable[Mapping[str, Any]]) 
 
 
 def _with_titles(line: Line, stand_ins: Mapping[str, str]) -> Line:
+    """Add the titles to names that the paper uses, and put them in place of others."""
     text = line.study
     for name in sorted(stand_ins, key=len, reverse=True):
-        text = re.sub(
-            rf"(?<![\w-]){re.escape(name)}(?![\w-])",
-            lambda match: f"{match[0]} (used instead: {stand_ins[match[0]]})",
-            text,
-        )
+        title = stand_ins[name].replace("\\", r"\\")
+        came = f"{name} (used instead: {title})" if name in line.paper else title
+        text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", came, text)
     if text == line.study:
         return line
     state = "not followed" if line.state == "followed" else line.state
@@ -267,12 +270,12 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
     if not applicable:
         return None
     paper_values = _distinct(choice.expected(spec) for spec in applicable)
-    studied = (
-        _distinct(choice.value_in(spec) for spec in applicable) if choice.fields else paper_values
-    )
+    studied = _distinct(choice.value_in(spec) for spec in applicable) if choice.fields else []
     if choice.counted:
         studied = _distinct(_counts(choice.fields[0], applicable))
     unknown = all(value is UNKNOWN for value in paper_values)
+    if not choice.fields:
+        studied = [choice.ours or ("not stated" if unknown else paper_values[0])]
     if choice.covers:
         follows = set(paper_values[0]) <= set(studied)
     elif choice.counted:
@@ -280,14 +283,14 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
     else:
         follows = not choice.never_followed and all(map(choice.met, applicable))
     state: State = "unknown" if unknown else "followed" if follows else "not followed"
+    paper, study = (
+        [choice.absent if value is None else value for value in sorted(values, key=_sort_key)]
+        for values in (paper_values, studied)
+    )
     return Line(
         topic=choice.topic,
-        paper=""
-        if unknown
-        else shown(
-            paper_values[0] if len(paper_values) == 1 else sorted(paper_values, key=_sort_key)
-        ),
-        study=shown(studied[0] if len(studied) == 1 else sorted(studied, key=_sort_key)),
+        paper="" if unknown else shown(paper[0] if len(paper) == 1 else paper),
+        study=shown(study[0] if len(study) == 1 else study),
         source=choice.source,
         state=state,
     )

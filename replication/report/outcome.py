@@ -63,7 +63,8 @@ def _control(main: MainStatement, by_id: Mapping[str, Mapping[str, Any]]) -> str
     control = by_id.get(main.control or "")
     if control is None or (head := control["head"])["group"] == "none":
         return ""
-    return f"our control {WORDS[head['group']][0]}: {without_remark(head['statement'])}"
+    statement = without_remark(head["statement"]).rstrip(".")
+    return f"our control “{statement}” {'is ' * (head['group'] == 'open')}{WORDS[head['group']][0]}"
 
 
 def _why(main: MainStatement, statement: Mapping[str, Any]) -> str:
@@ -102,6 +103,9 @@ def tested_on(rows: pd.DataFrame, titles: Mapping[str, str]) -> str:
         titles: what came of each source, by its id.
     """
     rows = rows[rows["word"].map(GROUPS) != "none"]
-    kinds = (sorted(set(rows[column]) - {""}) for column in ("embedding", "data"))
+    kinds = (
+        sorted({name for text in rows[column] for name in text.split("; ") if name})
+        for column in ("embedding", "data")
+    )
     named = (list(dict.fromkeys(titles.get(n, n) for n in names)) for names in kinds)
-    return " on ".join("; ".join(names) for names in named if names)
+    return ". Data: ".join("; ".join(names) for names in named if names)

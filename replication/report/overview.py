@@ -34,7 +34,8 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         folder: folder of the page.
     """
     verdicts = pd.read_parquet(inputs("claims")[0])
-    names = source_titles(read_json(inputs("lineage")[0])["sources"])
+    fetched = read_json(inputs("lineage")[0])["sources"]
+    names = source_titles(fetched)
     statements = group_statements(verdicts)
     heads = verdicts[verdicts["overall"]]
     of_papers = heads[~heads["ours"].fillna(False)]
@@ -53,7 +54,7 @@ def content(spec: PageSpec, inputs: Inputs, folder: Path) -> dict[str, Any]:
         "tested": _tested(of_papers, verdicts),
         "decides": _describe_power(statements, verdicts),
         "run": read_json(inputs("run")[0]),
-        **_studied_names(verdicts, names),
+        **_fetched_titles(fetched),
     }
 
 
@@ -106,9 +107,7 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
     needed = verdicts.loc[is_open & verdicts["needed"].notna(), "statement_id"].nunique()
     ours = select_by_origin(all_statements, ours=True)
     sentences = [
-        f"Beside the papers' statements it tests {sum(map(has_number, ours))} controls of ours. "
-        "What is not tested is about data, models or settings that the study leaves out, or has no "
-        "meaning here."
+        f"Beside the papers' statements it tests {sum(map(has_number, ours))} controls of ours."
     ]
     sampled = verdicts["unit"].isin(["seeds", "items"])
     by_interval = heads["statement_id"].isin(verdicts.loc[sampled, "statement_id"])
@@ -120,8 +119,8 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
         )
     if len(undecided):
         hint = (
-            f" For {needed} of them results/claims.csv says how many seeds or items would, at the "
-            "spread that was seen."
+            f" For {needed} of them results/claims.csv says how many seeds or items would decide, "
+            "at the spread that was seen."
             if needed
             else ""
         )
@@ -132,12 +131,10 @@ def _describe_power(all_statements: list[dict[str, Any]], verdicts: pd.DataFrame
     return sentences
 
 
-def _studied_names(verdicts: pd.DataFrame, titles: dict[str, str]) -> dict[str, list[str]]:
-    """Names of all data sets and models behind the verdicts; of sources their titles."""
-    with_number = verdicts[verdicts["word"].map(GROUPS) != "none"]
-    return {
-        name: sorted(
-            {titles.get(p, p) for text in with_number[column] for p in text.split("; ") if p}
-        )
-        for name, column in (("data", "data"), ("models", "embedding"))
-    }
+def _fetched_titles(fetched: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Titles of all models and vectors that were fetched, and of all data."""
+    titles: dict[str, list[str]] = {"models": [], "data": []}
+    for source in (source for record in fetched for source in record["sources"]):
+        kind = "models" if source["kind"] in ("model", "vectors") else "data"
+        titles[kind].append(source["content"]["title"])
+    return titles

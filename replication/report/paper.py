@@ -116,20 +116,38 @@ def _entry(
 ) -> dict[str, Any]:
     """Variables that the entries of figures and tables have in common."""
     lineage = read_record(record_path(path)).lineage
+    is_drawn = isinstance(entry, FigureSpec) and not lineage.sources
     module = package(entry.id.split("/")[0]).replace(".", "/")
     return {
         "id": entry.id,
         "title": _title(entry.id.split("/")[1], entry.title),
         "caption": entry.caption,
-        "section": re.sub(r"^(\d[\d.]*|[A-Z])$", r"section \1", entry.section),
+        "section": _place(entry.section),
         "link": os.path.relpath(path.with_suffix(""), folder),
         "trace": path.as_posix(),
         "code": f"{module}/{module_file}.py, {entry.function}()",
-        "status": lineage.status if lineage.sources else "diagram",
+        "status": "diagram" if is_drawn else lineage.status,
         "reasons": lineage.reasons,
         "fetched": lineage.sources,
         "tables": entry.tables,
     }
+
+
+def _place(section: str) -> str:
+    """Name a place in a paper: its number alone is that of a section, a letter that of an appendix.
+
+    Examples:
+        >>> [_place(section) for section in ("4.2", "3 to 5", "B", "Table 1")]
+        ['section 4.2', 'sections 3 to 5', 'appendix B', 'Table 1']
+    """
+    for pattern, kind in (
+        (r"\d[\d.]*", "section"),
+        (r"\d[\d., to]*", "sections"),
+        (r"[A-Z](\.\d)?", "appendix"),
+    ):
+        if re.fullmatch(pattern, section):
+            return f"{kind} {section}"
+    return section
 
 
 def _title(name: str, title: str | None) -> str:

@@ -101,7 +101,7 @@ def _outcome(paper: Publication, rows: pd.DataFrame, up: str) -> str:
         _row(
             _verdict(head),
             f"{without_remark(head['statement'])} ({head['locator']})",
-            head["facts"].get("what we test", ""),
+            " ".join(filter(None, [head["quantity"], head["facts"].get("what we test", "")])),
             _number(head) or head["detail"],
         )
         for head in (s["head"] for s in select_by_origin(statements, ours=False) if has_number(s))
@@ -138,8 +138,8 @@ def _row(*cells: str) -> str:
 def _verdict(head: dict[str, Any]) -> str:
     """The verdict on a statement in words, and what it was tested on."""
     group = head["group"]
-    original = ", original" if head["status"] == "original" else ""
-    return f"{SIGNS[group]} {WORDS[group][0]}{original}"
+    status = f", {head['status']}" if head["status"] else ""
+    return f"{SIGNS[group]} {WORDS[group][0]}{status}"
 
 
 def _number(head: dict[str, Any]) -> str:

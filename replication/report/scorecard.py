@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pandas as pd
 
 from isotropy.printable import print_minus
+from replication.claims.scales import scale_of
 from replication.claims.spec import WITHOUT_MODEL
 from replication.claims.wording import expectation, explanation
 from replication.palette import GROUPS, SIGNS
@@ -66,7 +67,7 @@ def _rows(
                 "statement": first["statement"],
                 "locator": first["locator"],
                 "says": first["source_note"],
-                "quantity": first["quantity"],
+                "quantity": first["quantity"] or scale_of(first["column"]).label,
                 "tests": print_minus(expectation(dict(first))),
                 "ours": bool(first["ours"]),
                 "cells": [cells.get(model) for model in models],

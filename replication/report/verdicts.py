@@ -17,6 +17,7 @@ from replication.report.outcome import count_text
 from replication.tables.write import format_cell
 
 MAX_DECIMALS = 6
+MAX_IN_FULL = 1e9
 
 
 def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
@@ -35,7 +36,7 @@ def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
         for case in cases:
             if case["group"] == "none":
                 # The missing number is named in the case itself.
-                reason = f"{case['reason']}{' them' if case['missing_case'] else ''}"
+                reason = f"{case['reason']}{' any of these' if case['missing_case'] else ''}"
                 left_out.setdefault(reason, []).append(case)
         _move_shared_facts(head, attempted)
         # Stand-ins do not decide beside original cases
@@ -60,14 +61,14 @@ def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _labels(head: dict[str, Any], cases: list[dict[str, Any]]) -> list[str]:
-    """A label per case: its set-up where all statements are equal, else how they differ."""
+    """A label per case: its set-up where no other case has it, else how the statements differ."""
     statements = [case["statement"] for case in cases]
-    counts = Counter(statements)
-    if len(counts) == 1 and len(cases) > 1 and all(case["setup"] for case in cases):
-        return [case["setup"] for case in cases]
+    counts, setups = Counter(statements), Counter(case["setup"] for case in cases)
     short = dict(zip(counts, labels(list(counts)), strict=True))
     return [
-        f"{short[statement]} ({case['setup']})"
+        case["setup"]
+        if setups[case["setup"]] == 1 and case["setup"]
+        else f"{short[statement]} ({case['setup']})"
         if counts[statement] > 1 and case["setup"]
         else short[statement]
         for statement, case in zip(statements, cases, strict=True)
@@ -192,7 +193,7 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     reasons = [part for part in row["deviations"].split("; ") if part]
     facts = {
         "what we test": print_minus(expectation(row)),
-        "what the paper says": row["source_note"] and f"{row['locator']}: {row['source_note']}",
+        "published number": row["source_note"] and f"{row['locator']}: {row['source_note']}",
         "data": " with ".join(filter(None, [row["data"], row["embedding"]])),
         "over": _units(row["n_units"], row["unit"]),
         "stands on": (row["status"], reasons) if row["status"] else None,
@@ -216,7 +217,7 @@ def format_estimate(obtained: float, low: float, high: float) -> dict[str, str]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         return {"obtained": format_number(obtained), "interval": ""}
     digits = max(1 - math.floor(math.log10((high - low) / 2)), 0)
-    if digits > MAX_DECIMALS:
+    if digits > MAX_DECIMALS or max(abs(low), abs(high)) >= MAX_IN_FULL:
         interval = f"[{format_number(low)}, {format_number(high)}]"
         return {"obtained": format_number(obtained), "interval": interval}
     ends = (print_minus(f"{end:,.{digits}f}") for end in (low, high))
@@ -239,7 +240,8 @@ def format_number(value: float) -> str:
     """Format a number: whole ones in full, others with four digits; empty if missing."""
     if math.isnan(value):
         return ""
-    text = f"{value:,.0f}" if value.is_integer() else format_cell(value)
+    in_full = value.is_integer() and abs(value) < MAX_IN_FULL
+    text = f"{value:,.0f}" if in_full else format_cell(value)
     return print_minus(text)
 
 

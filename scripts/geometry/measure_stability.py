@@ -15,8 +15,7 @@ with Job(snakemake, StabilitySpec) as job:
     rows, cloud_isoscore, n_shrinkage_points = sample_scores(spec, embeddings)
     job.lineage.deviate(spec.deviations)
     description = (
-        f"drawn from a normal distribution in {spec.cloud.d} dimensions with IsoScore "
-        f"{spec.cloud.isoscore}"
+        f"a normal cloud in {spec.cloud.d} dimensions with IsoScore {spec.cloud.isoscore}"
     )
     with job.write("scores") as path:
         write_parquet(path, rows, job.mark)

@@ -11,7 +11,7 @@ with Job(snakemake, CorpusSpec) as job:
     source = job.input["source"]
     lines = prepare_corpus(job.spec, read_rows(read_fetched(source).content, source))
     if job.spec.blocks is not None:
-        reason = f"{len(lines)} lines of {job.spec.source}, in blocks"
+        reason = f"{len(lines):,} lines of {job.spec.source}, drawn in blocks"
         job.lineage.deviate([reason])
         job.seeds["blocks"] = job.spec.blocks.seed
     with job.write("texts") as path:

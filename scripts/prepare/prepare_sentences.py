@@ -14,7 +14,7 @@ with Job(snakemake, SentencesSpec) as job:
         job.spec, read_rows(source.content, job.input["source"])
     )
     if dataset.sampled:
-        job.lineage.deviate([f"a sample of {len(items)} of {job.spec.source}"])
+        job.lineage.deviate([f"{len(items):,} items drawn from {job.spec.source}"])
     for name, choice in {"sample": job.spec.sample, "split": job.spec.split}.items():
         if choice is not None:
             job.seeds[name] = choice.seed

@@ -179,7 +179,7 @@ def test_layers_are_fixed() -> None:
     assert evaluated(counted, one_seed)["low"][0] == 4 / 7
     by_layer = evaluated(claim(ABOVE, unit="deterministic", quantity=X | {"by": ["layer"]}), table)
     assert by_layer["setup"].tolist() == ["", *(f"a, layer {i}" for i in range(7))]
-    assert explanation(by_layer.iloc[0]) == "6 of 7 hold, 1 open"
+    assert explanation(by_layer.iloc[0]) == "open in 1 of 7, holds in 6"
 
 
 @pytest.mark.parametrize(("error", "word"), [(0.01, "reproduced"), (3.0, "undecided")])
@@ -282,14 +282,19 @@ WELL, BADLY, OPEN = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [1.0, -1.0, 0.3]
 @pytest.mark.parametrize(
     ("rule", "values", "word", "detail"),
     [
-        ("all", {"a": WELL, "b": WELL}, "reproduced", "2 of 2 hold"),
-        ("all", {"a": WELL, "b": OPEN}, "undecided", "1 of 2 hold"),
-        ("all", {"a": WELL, "b": BADLY, "c": OPEN}, "contradicted", "1 fails"),
-        ("any", {"a": WELL, "b": BADLY}, "reproduced", "1 of 2 hold"),
-        ("any", {"a": OPEN, "b": BADLY}, "undecided", "0 of 2"),
-        ("any", {"a": BADLY, "b": BADLY}, "contradicted", "0 of 2 hold"),
+        ("all", {"a": WELL, "b": WELL}, "reproduced", "holds in 2 of 2"),
+        ("all", {"a": WELL, "b": OPEN}, "undecided", "open in 1 of 2, holds in 1"),
+        (
+            "all",
+            {"a": WELL, "b": BADLY, "c": OPEN},
+            "contradicted",
+            "fails in 1 of 3, holds in 1, open in 1",
+        ),
+        ("any", {"a": WELL, "b": BADLY}, "reproduced", "holds in 1 of 2, fails in 1"),
+        ("any", {"a": OPEN, "b": BADLY}, "undecided", "open in 1 of 2, fails in 1"),
+        ("any", {"a": BADLY, "b": BADLY}, "contradicted", "fails in 2 of 2"),
         ("pooled", {"a": WELL, "b": WELL, "c": OPEN}, "undecided", "interval"),
-        ("pooled", {"a": WELL, "b": WELL, "c": [1.2, 1.3, 1.1]}, "reproduced", "3 of 3 hold"),
+        ("pooled", {"a": WELL, "b": WELL, "c": [1.2, 1.3, 1.1]}, "reproduced", "holds in 3 of 3"),
         ("pooled", {"a": WELL, "b": WELL}, "undecided", "2 cases, 3 are needed"),
         ("pooled", {"a": [1.0], "b": [1.1], "c": [0.9]}, "undecided", "1 run, 3 are needed"),
     ],
@@ -376,7 +381,7 @@ def test_tests_for_stand_ins_alone() -> None:
 def test_few_items_decide_nothing() -> None:
     row = ONE_ROW.assign(x_low=55.0, x_high=59.0, n_items=19)
     above = claim(ABOVE, unit="items", quantity=X)
-    assert verdict_text(evaluated(above, row)) == "open: 19 items, 20 are needed"
+    assert verdict_text(evaluated(above, row)) == "open: 19 items; a verdict needs 20"
     assert evaluated(above, row.assign(n_items=20))["word"][0] == "reproduced"
 
 
@@ -547,7 +552,8 @@ def test_claims_of_the_papers_are_valid() -> None:
     statements = [claim.belongs_to for claim in claims]
     for one in statements:
         assert one.control_of in {"", *(other.id for other in statements if not other.ours)}
-        assert one.ours == any(text in one.text for text in ("(Ours", ": ours,")), one.id
+        said = ("(Ours", ": ours,", "A decoder in their place", "as Rudman et al.")
+        assert one.ours == any(text in one.text for text in said), one.id
 
 
 def test_verdicts_of_the_smoke_study(smoke: Workflow) -> None:

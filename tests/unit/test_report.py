@@ -135,12 +135,12 @@ def test_facts_common_to_all_cases_are_in_the_overall_row() -> None:
     cases = [claim(name, "consistent", **shared) for name in ("a", "b")]
     result = statement(HEAD | shared, *cases)
     assert result["head"]["facts"]["stands on"] == ("stand-in", ["one", "two"])
-    assert result["head"]["facts"]["what the paper says"] == "p 1: slides"
+    assert result["head"]["facts"]["published number"] == "p 1: slides"
     assert all(case["facts"] == {} for case in result["cases"])
     # Facts that differ from the statement's stay with the cases.
     different = statement(HEAD | {"source_note": "paper", "locator": "p 1"}, *cases)
-    assert different["head"]["facts"]["what the paper says"] == "p 1: paper"
-    assert all(case["facts"]["what the paper says"] == "p 1: slides" for case in different["cases"])
+    assert different["head"]["facts"]["published number"] == "p 1: paper"
+    assert all(case["facts"]["published number"] == "p 1: slides" for case in different["cases"])
 
 
 def test_overview_counts_originals_and_leaves_out_controls(tmp_path: Path) -> None:
@@ -187,14 +187,14 @@ def test_main_statement_says_why_it_fails() -> None:
     ]
     main = [{"id": "f", "says": "s", "notes": {"bad": "too long", "good": "no"}}]
     (line,) = main_statements(paper(main=main), [statement(head, *cases)])
-    assert line["why"] == "1 of 2 hold, 1 fails; bad: 0.25, too long; our bound: > 0.5"
+    assert line["why"] == "fails in 1 of 2, holds in 1; bad: 0.25, too long; our bound: > 0.5"
 
 
 def test_main_statement_names_the_verdict_on_its_control() -> None:
     """If the control was tested."""
     head = statement(claim("f", "consistent", overall=True, status="stand-in"))
     main = [{"id": "f", "says": "s", "control": "c"}]
-    words = {"inconsistent": "our control fails: It rises: c.", "not attempted": ""}
+    words = {"inconsistent": "our control “It rises: c” fails", "not attempted": ""}
     for word, why in words.items():
         control = claim("c", word, statement_id="c", overall=True, ours=True, control_of="f")
         (line,) = main_statements(paper(main=main), [head, statement(control)])

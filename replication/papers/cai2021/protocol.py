@@ -19,8 +19,9 @@ LID = (
         "points of the local dimension",
         ("lid.n_queries",),
         None,
-        f"{CODE}: all; {ENOUGH:,} are enough",
-        "local dimension at {value} points only",
+        f"{CODE}; {ENOUGH:,} are enough",
+        "local dimension at {value:,} points only",
+        absent="all",
         accepts=lambda s: s.lid.n_queries is None or s.lid.n_queries >= ENOUGH,
     ),
 )
@@ -50,7 +51,13 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             "empty lines do not read as in the official file",
             lambda s: s.source == "wikitext-2",
         ),
-        Choice("split", (), UNKNOWN, "not stated; sizes in table 3 are those of PTB's train"),
+        Choice(
+            "split",
+            (),
+            UNKNOWN,
+            ours="the data above",
+            source="not stated; sizes in table 3 are those of PTB's train",
+        ),
         Choice("layers", ("layer",), tuple(range(1, 13)), "section 2", covers=True),
         Choice("pooling", (), "none: tokens", CODE),
         Choice(
@@ -75,7 +82,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             ("clustering.n_init",),
             10,
             DEFAULT,
-            "k-means starts {value} times, the authors' {theirs} times",
+            "starts of k-means: {value}, the authors' {theirs}",
         ),
         Choice(
             "components before k-means",

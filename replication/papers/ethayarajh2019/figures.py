@@ -169,9 +169,9 @@ def explainable_variance(measures: pd.DataFrame, published_layers: pd.DataFrame)
         "Share of the first principal component of a word's occurrences, mean over words. The "
         "paper says that it is below 5 % (dotted) once the baseline is subtracted. Its formula is "
         "about the origin; the published numbers are the variance about the mean along the "
-        "direction of the mean. Layer 0 is not counted. Random words are one "
-        "large sample, as the authors'; smaller ones have larger shares. Less random words in the "
-        f"number of a word's occurrences it is {matched}. "
+        "direction of the mean. Layer 0 is left out. Random words are one "
+        "large sample, as the authors'; smaller ones have larger shares. Less the share of as many "
+        f"random words as a word has occurrences, it is below 5 % in {matched}. "
         "Published numbers compare with the third panel. Intervals are within the marks. "
     )
     footnote(figure, about + _items(measures, "mev_centred") + sources(measures))

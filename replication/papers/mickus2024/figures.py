@@ -136,7 +136,7 @@ def scores_over_updates(trajectories: pd.DataFrame) -> Figure:
             label(axes, xlabel=below, ylabel=METRICS[metric] if axes in grid[:, 0] else "")
     sd = trajectories.groupby(["setup", "step"])[list(METRICS)].std(ddof=1).max()
     largest = ", ".join(f"{METRICS[m]} {sd[m]:.1g}" for m in METRICS if sd[m] > 0)
-    seeds = repeats_per_setup(trajectories).capitalize() + (largest and f", at most {largest}")
+    seeds = repeats_per_setup(trajectories).capitalize() + (largest and f"; largest sd: {largest}")
     figure.suptitle(_changes(setups))
     footnote(figure, f"{seeds}. {_notes(trajectories)}")
     return figure

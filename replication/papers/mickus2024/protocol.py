@@ -63,7 +63,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             None,
             "section 3.1: as they come",
             "vectors scaled to mean norm {value:g}",
-            compared=lambda s: s.group == "section3" and s.base in (*SENTENCES, *WORDS),
+            absent="as they come",
         ),
         Choice(
             "labels",
@@ -71,6 +71,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             None,
             "section 3.1: the data set's",
             lambda s: f"a control: {s.variant}",
+            absent="the data set's",
         ),
         Choice("optimizer", (), "Adam, whole data set", "section 3.1"),
         Choice(
@@ -121,6 +122,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             "section 3.1: not said; all",
             "metrics on {n:,} items drawn at each step",
             where=_is_main,
+            absent="all",
         ),
         Choice(
             "GLUE items of a metric",
@@ -130,7 +132,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             "metrics on {n:,} items drawn at each step, whose number is not known of the authors",
             where=lambda s: _is_glue(s) and s.measure.sample_size is not None,
         ),
-        Choice("step 0 counts in r", (), UNKNOWN, "section 3.2: not said"),
+        Choice("step 0 counts in r", (), UNKNOWN, "section 3.2: not said", ours="yes"),
         Choice(
             "GLUE tasks",
             ("base",),

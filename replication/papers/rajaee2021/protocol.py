@@ -77,7 +77,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             accepts=lambda s: s.dataset.removesuffix("-quoted") in SETS,
             covers=True,
         ),
-        Choice("split", (), "test", "section 4"),
+        Choice("split", (), "test", "section 4", where=lambda s: s.dataset in SETS),
         Choice(
             "a repeated sentence counts",
             ("repeat_texts",),
@@ -168,7 +168,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
         ),
         Choice("classification: precision", ("dtype",), "float32", NOTEBOOK, "computed in {value}"),
         _kmeans("classification: k-means"),
-        Choice("classification: items", ("n_train",), None, "table 3: all", SAMPLED),
+        Choice("classification: items", ("n_train",), None, "table 3", SAMPLED, absent="all"),
         Choice("classification: seeds", ("seeds",), UNKNOWN, "not seeded"),
         Choice("classification: metric", ("metric",), UNKNOWN, "table 3: not stated"),
     ),
@@ -189,7 +189,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             "{value} is not among the paper's tasks",
             covers=True,
         ),
-        Choice("fine-tuning: items", ("training.n_train",), None, "slides: all", SAMPLED),
+        Choice("fine-tuning: items", ("training.n_train",), None, "slides", SAMPLED, absent="all"),
         Choice(
             "fine-tuning: epochs",
             ("training.epochs",),

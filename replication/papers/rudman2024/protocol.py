@@ -7,7 +7,7 @@ from typing import Any
 
 from replication.finetune.spec import SAMPLED, FinetuneSpec
 from replication.geometry.spec import StabilitySpec
-from replication.papers.protocol import UNKNOWN, Choice, PublishedTraining
+from replication.papers.protocol import UNKNOWN, Choice, PublishedTraining, shown
 from replication.spec import PaperSpec
 
 TRAINING_ITEMS = {
@@ -37,8 +37,13 @@ def _training(
     topic: str, name: str, theirs: Any, where: Callable[[FinetuneSpec], bool] | None = None
 ) -> Choice:
     """A field of the training."""
-    text = f"{name} is {{value}}, the authors have {{theirs}}"
-    return Choice(topic, (f"training.{name}",), theirs, RUN_MODEL, text, where)
+
+    def deviation(spec: FinetuneSpec) -> str:
+        value, authors = shown(choice.value_in(spec)), shown(choice.expected(spec))
+        return f"{topic}: {value}, the authors' {authors}"
+
+    choice = Choice(topic, (f"training.{name}",), theirs, RUN_MODEL, deviation, where)
+    return choice
 
 
 def _is_example(spec: FinetuneSpec) -> bool:
@@ -83,7 +88,7 @@ CHOICES: Mapping[type[PaperSpec], tuple[Choice, ...]] = {
             covers=True,
         ),
         Choice("split", (), "train, validation", "code: training_utils.py"),
-        Choice("training items", ("training.n_train",), None, "section 4: all", SAMPLED),
+        Choice("training items", ("training.n_train",), None, "section 4", SAMPLED, absent="all"),
         Choice("pooling of a sentence", (), "first token", "code: analysis.py"),
         Choice("optimizer", (), "AdamW", RUN_MODEL),
         _training("schedule of the rate", "schedule", "constant"),
