@@ -138,7 +138,7 @@ def _row(*cells: str) -> str:
 def _verdict(head: dict[str, Any]) -> str:
     """The verdict on a statement in words, and what it was tested on."""
     group = head["group"]
-    status = f", {head['status']}" if head["status"] else ""
+    status = f", {head['status']}" if head["status"] and group != "none" else ""
     return f"{SIGNS[group]} {WORDS[group][0]}{status}"
 
 

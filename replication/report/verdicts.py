@@ -92,11 +92,11 @@ def _set_addresses(cases: list[dict[str, Any]], taken: set[str]) -> None:
 
 def labels(statements: list[str]) -> list[str]:
     """Shorten statements to the words that distinguish them: without those with which all begin or
-    end.
+    end, but for the word before a number.
 
     Examples:
         >>> labels(["It rises: MiniLM, layer 1.", "It rises: mpnet, layer 1."])
-        ['… MiniLM, …', '… mpnet, …']
+        ['MiniLM', 'mpnet']
         >>> labels(["It rises."])
         ['It rises.']
     """
@@ -107,9 +107,10 @@ def labels(statements: list[str]) -> list[str]:
     end = next((i for i in range(rest) if len({w[-1 - i] for w in words}) > 1), rest)
     if len(set(statements)) < max(2, len(statements)) or start + end < 2:
         return statements
-    return [
-        " ".join(["…"] * bool(start) + w[start : len(w) - end] + ["…"] * bool(end)) for w in words
-    ]
+    if start and any(w[start : start + 1] and w[start][0] in "-0123456789" for w in words):
+        start -= 1
+    short = (" ".join(w[start : len(w) - end]).rstrip(",.:;") for w in words)
+    return [part or statement for part, statement in zip(short, statements, strict=True)]
 
 
 def _move_shared_facts(head: dict[str, Any], cases: list[dict[str, Any]]) -> None:

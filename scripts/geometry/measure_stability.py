@@ -14,9 +14,7 @@ with Job(snakemake, StabilitySpec) as job:
     )
     rows, cloud_isoscore, n_shrinkage_points = sample_scores(spec, embeddings)
     job.lineage.deviate(spec.deviations)
-    description = (
-        f"a normal cloud in {spec.cloud.d} dimensions with IsoScore {spec.cloud.isoscore}"
-    )
+    description = f"a normal cloud in {spec.cloud.d} dimensions with IsoScore {spec.cloud.isoscore}"
     with job.write("scores") as path:
         write_parquet(path, rows, job.mark)
     facts = StabilityFacts.of(
