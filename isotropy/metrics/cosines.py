@@ -32,6 +32,7 @@ from isotropy.metrics.validation import (
     as_codes,
     as_points,
     require_dimensions,
+    require_finite,
     require_same_dimensions,
     require_size,
     scaled,
@@ -40,6 +41,8 @@ from isotropy.metrics.validation import (
 # In bytes: a larger array has its own memory mapping, aligned the same way in every process, and
 # copying it would take longer than its mean cosine.
 MMAP_THRESHOLD = 2**25
+# Squares of coordinates up to these, and of their inverses, and their sums are in the float range.
+_REACH, _REACH_SINGLE = 1e140, 1e9
 
 
 class TypeCosines(NamedTuple):
@@ -75,10 +78,21 @@ def mean_cosine(X: Points) -> float:
         n_nonzero += (nonzero & torch.isfinite(norms)).sum()
     n = len(points)
     if int(n_nonzero) < n or not bool(torch.isfinite(total).all()):
-        rescaled = scaled(points)
+        rescaled = _rescaled(points)
         if rescaled is not points:
             return mean_cosine(rescaled)
     return float((total.square().sum() - n_nonzero) / (n * (n - 1)))
+
+
+def _rescaled(points: torch.Tensor) -> torch.Tensor:
+    """Divide each vector whose squares may leave the float range by its largest coordinate; return
+    the points themselves if there is none. Raises a ValueError for NaN or infinity.
+    """
+    require_finite(points)
+    largest = points.abs().amax(dim=1, keepdim=True)
+    reach = _REACH if points.dtype == torch.float64 else _REACH_SINGLE
+    far = (largest > 0) & ~((largest > 1 / reach) & (largest < reach))
+    return torch.where(far, points / largest, points) if bool(far.any()) else points
 
 
 def mean_cosine_standard_error(X: Points) -> float:
@@ -126,10 +140,13 @@ class StreamingMeanCosine:
         """Add a batch of vectors, shape (n, d), n >= 1. Raises ValueError for bad shapes, NaN or
         infinity.
         """
-        points = as_points(X, min_points=1, min_dims=1, finite=False, in_place=True).detach()
+        points = as_points(X, min_points=1, min_dims=1, in_place=True).detach()
         require_dimensions(points, len(self.total))
-        points = aligned(scaled(points).double())
+        points = aligned(points.double())
         norms = torch.linalg.vector_norm(points, dim=1)
+        if not bool(((norms > 1 / _REACH) & (norms < _REACH)).all()):
+            points = _rescaled(points)
+            norms = torch.linalg.vector_norm(points, dim=1)
         self.total = self.total + (torch.where(norms > 0, 1 / norms, 0) @ points).cpu()
         self.n_nonzero += int((norms > 0).sum())
         self.n += len(points)

@@ -147,7 +147,8 @@ def _as_arrow(x: Any) -> Any:
         return pa.table({"vectors": column}) if _is_list(column.type) else None
     if hasattr(x, "iloc"):  # of pandas
         types = {name: t for name, t in x.dtypes.items() if isinstance(t, np.dtype)}
-        x = x.astype({name: t.newbyteorder("=") for name, t in types.items() if not t.isnative})
+        swapped = {name: t for name, t in types.items() if not t.isnative}
+        x = x.astype({n: t.newbyteorder("=") for n, t in swapped.items()}) if swapped else x
     if any(hasattr(x, f"__{name}__") for name in FRAME_PROTOCOLS[:2]):
         return pa.table(x)
     from pyarrow.interchange import from_dataframe

@@ -56,6 +56,22 @@ def test_scale_of_the_vectors_changes_no_cosine(exponent: int) -> None:
     assert stream.compute() == pytest.approx(metrics.mean_cosine(X), rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_each_vector_counts_whatever_its_length(dtype: Any) -> None:
+    """Also beside much longer ones, in one batch or in several; zero vectors count as cosine 0."""
+    largest = np.finfo(dtype).max / 1e3
+    lengths = np.array([largest, 1, 1e-30, np.finfo(dtype).tiny * 1e3] * 22 + [0, 0])
+    rows = (X / np.abs(X).max()).astype(dtype)
+    expected = metrics.mean_cosine(rows * (lengths > 0)[:, None].astype(dtype))
+    rows *= lengths[:, None].astype(dtype)
+    whole, parts = StreamingMeanCosine(D), StreamingMeanCosine(D)
+    whole.update(rows)
+    for row in rows:
+        parts.update(row[None])
+    for value in (metrics.mean_cosine(rows), whole.compute(), parts.compute()):
+        assert value == pytest.approx(expected, rel=1e-5)
+
+
 def test_overflow_of_squares_is_named() -> None:
     stream = StreamingIsoScore(D)
     stream.update(X * 1e200)
