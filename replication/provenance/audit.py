@@ -125,7 +125,7 @@ def verify_all(
 
 def require_intact(root: Path, paths: Iterable[Path], *, upstream: bool = True) -> None:
     """Check files that are about to be read and shown by their bytes and records, and the ledger.
-    A path that leads to neither a file nor a record is left to the caller.
+    A path that is neither a file of the results nor in a record is left to the caller.
 
     Args:
         root: the folder of the run.
@@ -137,7 +137,7 @@ def require_intact(root: Path, paths: Iterable[Path], *, upstream: bool = True) 
     """
     audit = _Audit(root, None)
     for path in paths:
-        if (root / path).exists() or producer(path.as_posix(), lambda p: (root / p).exists()):
+        if audit.knows(path):
             audit.start(path)
     refuse_bad(audit.findings(None, covers_all_results=False, upstream=upstream), GOOD)
 
@@ -165,6 +165,14 @@ class _Audit:
         self._seen: list[str] = []
         self._unread: dict[str, str] = {}
         self._findings: dict[str, Finding] = {}
+
+    def knows(self, path: Path) -> bool:
+        """Return whether a path is a file of the results, or may be in a record."""
+        if os.path.lexists(self.root / path):
+            return path.is_relative_to(RESULTS)
+        name = producer(path.as_posix(), lambda record: (self.root / record).is_file())
+        is_readable = name is not None and self.graph.record(name) is not None
+        return self.graph.producer(path.as_posix()) is not None if is_readable else name is not None
 
     def start(self, path: Path) -> None:
         """Add a file, or all files of a folder, to the audit."""

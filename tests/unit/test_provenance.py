@@ -340,5 +340,5 @@ def test_trace_leads_from_a_result_to_its_source(run: Path, project: Path) -> No
     shown = audit("trace", "results/end.txt")
     assert "results/source.txt" in shown
     assert "(by a job above)" in shown
-    for missing in ("results/none.txt", "elsewhere"):
+    for missing in ("results/none.txt", "results/note.csv", "elsewhere", "pyproject.toml"):
         assert "no record lists" in audit("trace", missing, code=2)
