@@ -360,6 +360,10 @@ def test_originals_decide_and_stand_ins_have_a_verdict_of_their_own() -> None:
     alone = evaluated(above, table[table["setup"] == "a"]).iloc[0]
     assert head["p"] == alone["p"]
     assert alone["stand_in_word"] == ""
+    # The counts of a single stand-in are not those of its values.
+    every = claim(ABOVE | {"every": True}, quantity=X)
+    one = evaluated(every, of_setups({"a": WELL, "b": OPEN}, "original", "stand-in")).iloc[0]
+    assert one[columns[1:]].tolist() == [1, 0, 1]
 
 
 def test_tests_for_stand_ins_alone() -> None:
