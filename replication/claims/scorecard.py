@@ -61,7 +61,6 @@ def scorecard(
             rows = rows[rows["overall"]]
             parts.append(
                 rows.assign(
-                    n_missing=0,  # of one model of several
                     model=model,
                     model_title=titles.get(model, model) or NO_MODEL,
                     cases=rows["statement_id"].map(cases),

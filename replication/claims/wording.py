@@ -11,6 +11,8 @@ import pandas as pd
 from replication.palette import GROUPS, WORDS
 from replication.tables.write import format_cell
 
+MAX_IN_FULL = 1e9
+
 
 def sentence(row: Mapping[str, Any]) -> str:
     """Return a verdict in words: `fails in 1 of 4, holds in 3`.
@@ -130,5 +132,6 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _number(value: float) -> str:
-    """Format whole numbers in full, other numbers with four digits."""
-    return f"{value:,.0f}" if float(value).is_integer() else format_cell(value)
+    """Format whole numbers in full up to MAX_IN_FULL, other numbers with four digits."""
+    in_full = float(value).is_integer() and abs(value) < MAX_IN_FULL
+    return f"{value:,.0f}" if in_full else format_cell(value)

@@ -251,12 +251,16 @@ def with_stand_ins(lines: Iterable[Line], sources: Iterable[Mapping[str, Any]]) 
 
 
 def _with_titles(line: Line, stand_ins: Mapping[str, str]) -> Line:
-    """Add the titles to names that the paper uses, and put them in place of others."""
-    text = line.study
-    for name in sorted(stand_ins, key=len, reverse=True):
-        title = stand_ins[name].replace("\\", r"\\")
-        came = f"{name} (used instead: {title})" if name in line.paper else title
-        text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", came, text)
+    """Add the titles to names, and say of those that the paper has that these came instead."""
+    names = sorted(stand_ins, key=len, reverse=True)
+    pattern = rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])"
+    theirs = set(re.findall(pattern, line.paper)) if names else set()
+
+    def came(match: re.Match[str]) -> str:
+        title = stand_ins[match[0]]
+        return f"{match[0]} ({'used instead: ' * (match[0] in theirs)}{title})"
+
+    text = re.sub(pattern, came, line.study) if names else line.study
     if text == line.study:
         return line
     state = "not followed" if line.state == "followed" else line.state

@@ -11,13 +11,12 @@ import pandas as pd
 
 from isotropy.printable import print_minus
 from replication.claims.scales import scale_of
-from replication.claims.wording import expectation, explanation
+from replication.claims.wording import MAX_IN_FULL, expectation, explanation
 from replication.palette import GROUPS, SIGNS
 from replication.report.outcome import count_text
 from replication.tables.write import format_cell
 
 MAX_DECIMALS = 6
-MAX_IN_FULL = 1e9
 
 
 def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
@@ -61,14 +60,14 @@ def group_statements(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _labels(head: dict[str, Any], cases: list[dict[str, Any]]) -> list[str]:
-    """A label per case: its set-up where no other case has it, else how the statements differ."""
+    """A label per case: its set-up where all of these differ, else how the statements differ."""
     statements = [case["statement"] for case in cases]
-    counts, setups = Counter(statements), Counter(case["setup"] for case in cases)
+    counts, setups = Counter(statements), [case["setup"] for case in cases]
+    if len(set(setups)) == len(cases) > 1 and all(setups):
+        return setups
     short = dict(zip(counts, labels(list(counts)), strict=True))
     return [
-        case["setup"]
-        if setups[case["setup"]] == 1 and case["setup"]
-        else f"{short[statement]} ({case['setup']})"
+        f"{short[statement]} ({case['setup']})"
         if counts[statement] > 1 and case["setup"]
         else short[statement]
         for statement, case in zip(statements, cases, strict=True)
@@ -107,7 +106,8 @@ def labels(statements: list[str]) -> list[str]:
     end = next((i for i in range(rest) if len({w[-1 - i] for w in words}) > 1), rest)
     if len(set(statements)) < max(2, len(statements)) or start + end < 2:
         return statements
-    if start and any(w[start : start + 1] and w[start][0] in "-0123456789" for w in words):
+    is_number = any(w[start : start + 1] and w[start][0] in "-0123456789" for w in words)
+    if start and is_number and words[0][start - 1] not in ("has", "is", "of"):
         start -= 1
     short = (" ".join(w[start : len(w) - end]).rstrip(",.:;") for w in words)
     return [part or statement for part, statement in zip(short, statements, strict=True)]

@@ -263,7 +263,7 @@ def test_changed_configuration_is_shown_as_not_followed(project: Path) -> None:
 
 
 def test_choices_without_a_value_are_said_in_words(project: Path) -> None:
-    """What the authors leave out, and what no configuration changes, is not called none or unknown."""
+    """What the authors leave out, or no configuration changes, is not called none or unknown."""
     for key, topic, study in (
         ("mickus2024", "step 0 counts in r", "yes"),
         ("mickus2024", "items of a metric", "all"),

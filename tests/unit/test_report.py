@@ -227,19 +227,19 @@ def test_labels_distinguish_statements(statements: list[str]) -> None:
 def test_protocol_names_what_came_instead_of_a_source() -> None:
     """A line that names a source for which something else came does not follow the choice;
     ids that begin or end like it stay as they are."""
-    study = {"study": "glove-a, word2vec, word2vec-b", "state": "followed"}
+    study = {"study": "glove-a, word2vec, word2vec-b, b", "state": "followed"}
     line = Line.model_validate(study | {"topic": "vectors", "paper": "word2vec", "source": "s"})
     fetched = [
         {"id": name, "status": status, "content": {"title": title}}
         for name, status, title in (
             ("word2vec", "stand-in", "spaCy's vectors"),
             ("glove-a", "original", "GloVe"),
-            ("b", "stand-in", "no part of an id"),
+            ("b", "stand-in", "in place of word2vec"),
         )
     ]
     (shown,) = with_stand_ins([line], fetched)
-    assert shown.study == "glove-a, word2vec (used instead: spaCy's vectors), word2vec-b"
+    assert shown.study == "glove-a, word2vec (used instead: spaCy's vectors), word2vec-b, b (in place of word2vec)"
     assert shown.state == "not followed"
-    assert with_stand_ins([line], fetched[1:]) == [line]
+    assert with_stand_ins([line], fetched[1:2]) == [line]
     unknown = line.model_copy(update={"state": "unknown"})
     assert with_stand_ins([unknown], fetched)[0].state == "unknown"
