@@ -143,11 +143,18 @@ def require_intact(root: Path, paths: Iterable[Path], *, upstream: bool = True) 
 
 
 def refuse_bad(findings: Iterable[Finding], good: Container[State]) -> None:
-    """Raise an error that names the worst finding, unless all states are good: the ledger first,
-    by which records are judged.
+    """Raise an error that names the worst finding, unless all states are good: the ledger before
+    records, which are judged by it, and these before their files.
     """
     if bad := [finding for finding in findings if finding.state not in good]:
-        worst = max(bad, key=lambda f: (STATES.index(f.state), f.path.endswith(LEDGER)))
+        worst = max(
+            bad,
+            key=lambda f: (
+                STATES.index(f.state),
+                f.path.endswith(LEDGER),
+                f.path.endswith(RECORD_SUFFIX),
+            ),
+        )
         raise NotIntact(
             f"{worst.path}: {worst.state} ({worst.detail}); findings in all: {len(bad)}; isotropy "
             "audit verify --all lists them"

@@ -238,7 +238,10 @@ def test_protocol_names_what_came_instead_of_a_source() -> None:
         )
     ]
     (shown,) = with_stand_ins([line], fetched)
-    assert shown.study == "glove-a, word2vec (used instead: spaCy's vectors), word2vec-b, b (in place of word2vec)"
+    assert (
+        shown.study
+        == "glove-a, word2vec (used instead: spaCy's vectors), word2vec-b, b (in place of word2vec)"
+    )
     assert shown.state == "not followed"
     assert with_stand_ins([line], fetched[1:2]) == [line]
     unknown = line.model_copy(update={"state": "unknown"})
