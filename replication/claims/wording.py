@@ -108,7 +108,8 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
     verdicts = verdicts[verdicts["overall"] | attempted]
     rows = [{str(k): v for k, v in row.items()} for row in verdicts.to_dict("records")]
     obtained = [
-        _number(value) + ("" if math.isnan(low) else f" [{format_cell(low)}, {format_cell(high)}]")
+        plain_number(value)
+        + ("" if math.isnan(low) else f" [{format_cell(low)}, {format_cell(high)}]")
         for value, low, high in verdicts[["obtained", "low", "high"]].to_numpy(dtype=float)
     ]
     return pd.DataFrame(
@@ -131,7 +132,7 @@ def readable(verdicts: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _number(value: float) -> str:
+def plain_number(value: float) -> str:
     """Format whole numbers in full up to MAX_IN_FULL, other numbers with four digits."""
     in_full = float(value).is_integer() and abs(value) < MAX_IN_FULL
     return f"{value:,.0f}" if in_full else format_cell(value)

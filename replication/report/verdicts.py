@@ -11,10 +11,9 @@ import pandas as pd
 
 from isotropy.printable import print_minus
 from replication.claims.scales import scale_of
-from replication.claims.wording import MAX_IN_FULL, expectation, explanation
+from replication.claims.wording import MAX_IN_FULL, expectation, explanation, plain_number
 from replication.palette import GROUPS, SIGNS
 from replication.report.outcome import count_text
-from replication.tables.write import format_cell
 
 MAX_DECIMALS = 6
 
@@ -241,9 +240,7 @@ def format_number(value: float) -> str:
     """Format a number: whole ones in full, others with four digits; empty if missing."""
     if math.isnan(value):
         return ""
-    in_full = value.is_integer() and abs(value) < MAX_IN_FULL
-    text = f"{value:,.0f}" if in_full else format_cell(value)
-    return print_minus(text)
+    return print_minus(plain_number(value))
 
 
 def _span(claims: list[dict[str, Any]], name: str = "obtained") -> str:
