@@ -207,14 +207,14 @@ def _stand_in_columns(statement: Statement, stand_ins: list[Case]) -> dict[str, 
         return {}
     verdict = judge_statement(statement, stand_ins, complete=True).verdict
     agree, disagree = verdict.word == "reproduced", verdict.word in ("contradicted", "deviates")
-    counts: tuple[int | None, int | None] = (agree, disagree)
-    if len(stand_ins) > 1:  # of one, the counts are those of its values
-        counts = verdict.n_holding, verdict.n_failing
+    several = len(stand_ins) > 1  # of one, the verdict's counts are those of its values
+    holding = verdict.n_holding if several else None
+    failing = verdict.n_failing if several else None
     return {
         "stand_in_word": STAND_IN_WORDS.get(verdict.word, "inconsistent"),
         "n_stand_ins": len(stand_ins),
-        "n_stand_ins_holding": int(agree if counts[0] is None else counts[0]),
-        "n_stand_ins_failing": int(disagree if counts[1] is None else counts[1]),
+        "n_stand_ins_holding": int(agree) if holding is None else holding,
+        "n_stand_ins_failing": int(disagree) if failing is None else failing,
     }
 
 

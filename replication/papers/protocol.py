@@ -247,20 +247,20 @@ def with_stand_ins(lines: Iterable[Line], sources: Iterable[Mapping[str, Any]]) 
         sources: what was fetched (`replication.sources.spec.FetchedSource`), as records have it.
     """
     stand_ins = {s["id"]: s["content"]["title"] for s in sources if s["status"] != "original"}
-    return [_with_titles(line, stand_ins) for line in lines]
+    return [_with_titles(line, stand_ins) if stand_ins else line for line in lines]
 
 
 def _with_titles(line: Line, stand_ins: Mapping[str, str]) -> Line:
     """Add the titles to names, and say of those that the paper has that these came instead."""
     names = sorted(stand_ins, key=len, reverse=True)
     pattern = rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])"
-    theirs = set(re.findall(pattern, line.paper)) if names else set()
+    theirs = set(re.findall(pattern, line.paper))
 
     def came(match: re.Match[str]) -> str:
         title = stand_ins[match[0]]
         return f"{match[0]} ({'used instead: ' * (match[0] in theirs)}{title})"
 
-    text = re.sub(pattern, came, line.study) if names else line.study
+    text = re.sub(pattern, came, line.study)
     if text == line.study:
         return line
     state = "not followed" if line.state == "followed" else line.state
@@ -274,12 +274,13 @@ def _line(choice: Choice, specs: Sequence[PaperSpec]) -> Line | None:
     if not applicable:
         return None
     paper_values = _distinct(choice.expected(spec) for spec in applicable)
-    studied = _distinct(choice.value_in(spec) for spec in applicable) if choice.fields else []
-    if choice.counted:
-        studied = _distinct(_counts(choice.fields[0], applicable))
     unknown = all(value is UNKNOWN for value in paper_values)
     if not choice.fields:
         studied = [choice.ours or ("not stated" if unknown else paper_values[0])]
+    elif choice.counted:
+        studied = _distinct(_counts(choice.fields[0], applicable))
+    else:
+        studied = _distinct(choice.value_in(spec) for spec in applicable)
     if choice.covers:
         follows = set(paper_values[0]) <= set(studied)
     elif choice.counted:

@@ -178,8 +178,10 @@ class _Audit:
         if os.path.lexists(self.root / path):
             return path.is_relative_to(RESULTS)
         name = producer(path.as_posix(), lambda record: (self.root / record).is_file())
-        is_readable = name is not None and self.graph.record(name) is not None
-        return self.graph.producer(path.as_posix()) is not None if is_readable else name is not None
+        if name is None:
+            return False
+        is_readable = self.graph.record(name) is not None
+        return not is_readable or self.graph.producer(path.as_posix()) is not None
 
     def start(self, path: Path) -> None:
         """Add a file, or all files of a folder, to the audit."""
